@@ -264,7 +264,10 @@ impl Engines {
         });
         let agents = workflow.steps.iter().flat_map(|step| {
             let compensation = step.compensation.as_ref().map(|c| c.agent.clone());
-            std::iter::once(step.agent.clone()).chain(compensation)
+            step.call()
+                .map(|call| call.agent.clone())
+                .into_iter()
+                .chain(compensation)
         });
         Self {
             store,

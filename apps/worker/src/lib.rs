@@ -284,7 +284,7 @@ fn config<S, B: Broker>(
     WorkerConfig {
         broker: wiring.broker.clone(),
         group: topics::group(&wiring.config.kafka.prefix, &normal),
-        high: topic(Priority::High),
+        high: Some(topic(Priority::High)),
         normal,
         max_records,
     }
@@ -320,21 +320,27 @@ fn scheduler<S: WholeStore, B: Broker>(
     stop: &CancellationToken,
 ) {
     let topic = |lane| topics::scheduler(lane).to_owned();
-    let config = config(wiring, topic, BATCH);
+    let messages = config(wiring, topic, BATCH);
+    let events = WorkerConfig {
+        high: None,
+        ..config(wiring, |_| topics::EVENTS.to_owned(), BATCH)
+    };
     let handler = Arc::new(wiring.scheduler());
     loops.spawn(start_waiting(handler.clone(), stop.clone()));
-    let (stop, counts) = (stop.clone(), counts.clone());
-    loops.spawn(async move {
-        let handle = move |records: Arc<Vec<_>>| {
-            let (handler, counts) = (handler.clone(), counts.clone());
-            async move {
-                let answers = handler.handle(&records).await;
-                counts.note(&answers);
-                answers
-            }
-        };
-        Ok(run_batches(config, stop, handle).await?)
-    });
+    for config in [messages, events] {
+        let (handler, stop, counts) = (handler.clone(), stop.clone(), counts.clone());
+        loops.spawn(async move {
+            let handle = move |records: Arc<Vec<_>>| {
+                let (handler, counts) = (handler.clone(), counts.clone());
+                async move {
+                    let answers = handler.handle(&records).await;
+                    counts.note(&answers);
+                    answers
+                }
+            };
+            Ok(run_batches(config, stop, handle).await?)
+        });
+    }
 }
 
 /// Starts the Scheduler's waiting orders when there is room, also while there is nothing to read.

@@ -27,7 +27,7 @@ async fn main() -> anyhow::Result<()> {
     let config = WorkerConfig {
         broker: wiring.broker.clone(),
         group: topics::group(&wiring.config.kafka.prefix, &normal),
-        high: topics::agent(&name, Priority::High),
+        high: Some(topics::agent(&name, Priority::High)),
         normal,
         max_records: IN_FLIGHT,
     };

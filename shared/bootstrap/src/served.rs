@@ -61,7 +61,10 @@ pub fn agents_of(workflow: &Workflow) -> BTreeSet<AgentName> {
     let steps = workflow.steps.iter();
     let named = steps.flat_map(|step| {
         let compensation = step.compensation.as_ref().map(|c| &c.agent);
-        std::iter::once(&step.agent).chain(compensation)
+        step.call()
+            .map(|call| &call.agent)
+            .into_iter()
+            .chain(compensation)
     });
     named.cloned().collect()
 }

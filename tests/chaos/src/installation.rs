@@ -15,7 +15,7 @@ use triad_reference_service::Faults;
 use triad_runtime::DefinitionStore;
 use triad_runtime::system::SystemClock;
 use triad_workflow::hash::canonical_json;
-use triad_workflow::{AgentName, Limits, Millis, Workflow, load};
+use triad_workflow::{AgentName, Limits, Millis, Step, Workflow, load};
 
 use super::child_process::{ChildProcess, Recipe};
 use super::options::Options;
@@ -239,7 +239,10 @@ impl Installation {
     #[must_use]
     pub fn agents(&self) -> Vec<AgentName> {
         let steps = self.workflows.iter().flat_map(|w| &w.steps);
-        let agents: BTreeSet<AgentName> = steps.map(|step| step.agent.clone()).collect();
+        let agents: BTreeSet<AgentName> = steps
+            .filter_map(Step::call)
+            .map(|call| call.agent.clone())
+            .collect();
         agents.into_iter().collect()
     }
 

@@ -66,7 +66,7 @@ impl Lanes {
         WorkerConfig {
             broker: KafkaConfig::new(self.brokers()),
             group: GROUP.to_owned(),
-            high: HIGH.to_owned(),
+            high: Some(HIGH.to_owned()),
             normal: NORMAL.to_owned(),
             max_records,
         }

@@ -10,11 +10,13 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use triad_core::message::MAX_OUTPUT_BYTES;
 use triad_core::submission::Submission;
-use triad_core::{Direction, IdempotencyKey, OrderId};
+use triad_core::{Direction, IdempotencyKey, OrderId, Timestamp};
 use triad_runtime::Call;
+use triad_workflow::moment::{Tz, moment};
 use triad_workflow::service::fit;
 use triad_workflow::{
-    EvalError, Expression, Limits, Millis, Scope, Step, Template, Workflow, nearest,
+    EvalError, Expression, Limits, Millis, Scope, Step, StepKind, Template, Timer, Workflow,
+    nearest,
 };
 
 use super::validate::read;
@@ -279,11 +281,17 @@ fn step(
         text,
         step: id,
     };
-    let mut shown = json!({"step": id, "agent": step.agent.as_str(), "action": step.action});
+    let mut shown = match step.call() {
+        Some(call) => json!({"step": id, "agent": call.agent.as_str(), "action": call.action}),
+        None => json!({"step": id, "waits": step.kind.to_string()}),
+    };
     let mut is_good = !matches!(when, Some(Computed::Fails(..)));
     let mut lines = vec![match is_skipped {
         true => format!("step {id}: skipped"),
-        false => format!("step {id}: {} {}", step.agent, step.action),
+        false => match step.call() {
+            Some(call) => format!("step {id}: {} {}", call.agent, call.action),
+            None => format!("step {id}: {}", step.kind),
+        },
     }];
     if let (Some(when), Some(written)) = (&when, &step.when) {
         show(
@@ -299,12 +307,25 @@ fn step(
         shown["skipped"] = json!(true);
         outputs.now.insert(id.to_owned(), Value::Null);
     } else {
-        let input = render(&step.input, &scope(None), &outputs.placeholders);
-        is_good &= !matches!(input, Computed::Fails(..));
-        show("input", &input, None, &at, &mut shown, &mut lines);
-        let played = match outputs.given.get(id) {
-            Some(output) => Some(Ok(output.clone())),
-            None => played(workflow, step, order, &input, &outputs.answers),
+        let rendered = |template| render(template, &scope(None), &outputs.placeholders);
+        let computed = match &step.kind {
+            StepKind::Call(call) => Some(("input", rendered(&call.input))),
+            StepKind::Timer(Timer::Until { at, zone }) => {
+                Some(("until", named_moment(rendered(at), *zone)))
+            }
+            StepKind::Timer(Timer::For(_)) | StepKind::Await(_) => None,
+        };
+        if let Some((name, computed)) = &computed {
+            is_good &= !matches!(computed, Computed::Fails(..));
+            show(name, computed, None, &at, &mut shown, &mut lines);
+        }
+        let played = match (outputs.given.get(id), &step.kind, &computed) {
+            (Some(output), ..) => Some(Ok(output.clone())),
+            (None, StepKind::Call(call), Some((_, input))) => {
+                played(workflow, (step, call), order, input, &outputs.answers)
+            }
+            (None, StepKind::Timer(_), _) => Some(Ok(Value::Null)),
+            (None, ..) => None,
         };
         let (output, is_placeholder) = match played {
             Some(Ok(output)) => (output, false),
@@ -356,18 +377,18 @@ fn step(
 /// says why the answer gives no output.
 fn played(
     workflow: &Workflow,
-    step: &Step,
+    (step, called): (&Step, &triad_workflow::Call),
     order: &Order,
     input: &Computed,
     answers: &Answers,
 ) -> Option<Result<Value, String>> {
-    let answer = answers.of(step.agent.as_str(), &step.action)?;
-    let service = workflow.definition.agents.get(step.agent.as_str());
+    let answer = answers.of(called.agent.as_str(), &called.action)?;
+    let service = workflow.definition.agents.get(called.agent.as_str());
     if let (ActionAnswer::Output(output), None) = (answer, service) {
         return Some(Ok(output.clone()));
     }
     let recorded = answer.recorded();
-    let form = service.map(|service| service.call(&step.action));
+    let form = service.map(|service| service.call(&called.action));
     let input = match input {
         Computed::Value(value, _) => value.clone(),
         Computed::Open(_) | Computed::Fails(..) => json!({}),
@@ -381,7 +402,7 @@ fn played(
             direction: Direction::Forward,
             idempotency_key: &key,
             compensates: None,
-            action: &step.action,
+            action: &called.action,
             input: &input,
             form: form.as_ref(),
             repeats: false,
@@ -399,6 +420,21 @@ fn played(
             )),
         }
     }))
+}
+
+/// The computed end of a timer, or why it names no moment.
+fn named_moment(computed: Computed, zone: Tz) -> Computed {
+    let Computed::Value(Value::String(text), open) = &computed else {
+        return computed;
+    };
+    match moment(text, zone) {
+        Ok(at) if open.is_empty() => {
+            let at = triad_operator::json::moment(Timestamp(at));
+            Computed::Value(at.into(), Vec::new())
+        }
+        Err(why) if open.is_empty() => Computed::Fails(None, why.to_string()),
+        Ok(_) | Err(_) => computed,
+    }
 }
 
 /// Name of the step's own output among placeholders.
@@ -515,7 +551,7 @@ fn placeholder(workflow: &Workflow, of: &Step) -> Value {
         }
     };
     for step in &workflow.steps {
-        let own = step.when.iter().chain(step.input.expressions());
+        let own = step.expressions();
         let compensation = step.compensation.iter().flat_map(|c| c.input.expressions());
         for way in own.chain(compensation).flat_map(Expression::reads) {
             match way.as_slice() {

@@ -146,9 +146,10 @@ impl Agents {
         for step in workflows.iter().flat_map(|w| &w.steps) {
             let compensation = step.compensation.as_ref();
             let compensation = compensation.map(|c| (c.agent.as_str(), c.action.as_str()));
-            for (agent, action) in
-                std::iter::once((step.agent.as_str(), step.action.as_str())).chain(compensation)
-            {
+            let call = step
+                .call()
+                .map(|call| (call.agent.as_str(), call.action.as_str()));
+            for (agent, action) in call.into_iter().chain(compensation) {
                 actions.entry(agent).or_default().insert(action);
             }
         }

@@ -50,13 +50,13 @@ impl FaultArgs {
     pub fn fit(&self, workflows: &[Workflow]) -> Result<(), Usage> {
         let steps = workflows
             .iter()
-            .flat_map(|w| w.steps.iter().map(move |s| (w, s)));
+            .flat_map(|w| w.steps.iter().filter_map(move |s| Some((w, s, s.call()?))));
         let late = steps
-            .filter(|(_, step)| self.latency >= step.attempt_timeout)
-            .map(|(workflow, step)| {
+            .filter(|(.., call)| self.latency >= call.attempt_timeout)
+            .map(|(workflow, step, call)| {
                 format!(
                     "step {} of {} gives a call {}, and with --latency {} none is answered in that time",
-                    step.id, workflow.name, step.attempt_timeout, self.latency
+                    step.id, workflow.name, call.attempt_timeout, self.latency
                 )
             });
         let problems: Vec<String> = late.collect();

@@ -38,8 +38,8 @@ pub struct WorkerConfig<B> {
     /// Consumer group of the normal lane. The group of the high lane has this name with `.high`
     /// after it.
     pub group: String,
-    /// Name of the topic of the high lane.
-    pub high: String,
+    /// Name of the topic of the high lane; `None`: there is no such lane.
+    pub high: Option<String>,
     /// Name of the topic of the normal lane.
     pub normal: String,
     /// Most records at once; 0 counts as 1. In [`run_batches`](crate::run_batches): records of one
@@ -68,10 +68,10 @@ pub(crate) struct Lane<C> {
     address: String,
 }
 
-/// Joins both groups.
+/// Joins the group of each lane.
 pub(crate) fn join_lanes<B: Broker>(
     config: &WorkerConfig<B>,
-) -> Result<[Lane<B::Consumer>; 2], ConsumeError> {
+) -> Result<Vec<Lane<B::Consumer>>, ConsumeError> {
     let precedence = Precedence::default();
     let lane = |side, group: &str, topic: &str| {
         Ok(Lane {
@@ -83,10 +83,10 @@ pub(crate) fn join_lanes<B: Broker>(
             address: config.broker.address().to_owned(),
         })
     };
-    Ok([
-        lane(Side::High, &format!("{}.high", config.group), &config.high)?,
-        lane(Side::Normal, &config.group, &config.normal)?,
-    ])
+    let high = config.high.as_ref();
+    let high = high.map(|topic| lane(Side::High, &format!("{}.high", config.group), topic));
+    let normal = lane(Side::Normal, &config.group, &config.normal);
+    high.into_iter().chain([normal]).collect()
 }
 
 fn joined<B: Broker>(broker: &B, group: &str, topic: &str) -> Result<B::Consumer, ConsumeError> {

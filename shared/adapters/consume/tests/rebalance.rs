@@ -309,7 +309,7 @@ where
     let config = WorkerConfig {
         broker: moving.clone(),
         group: "readers".to_owned(),
-        high: HIGH.to_owned(),
+        high: Some(HIGH.to_owned()),
         normal: TOPIC.to_owned(),
         max_records,
     };

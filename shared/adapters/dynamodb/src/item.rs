@@ -126,6 +126,7 @@ mod tests {
     use serde_json::{Value, json};
     use triad_core::order::{Dropped, Hold, Incident, IncidentKind, OperatorAct};
     use triad_core::outbox::{Emission, Outbox, Writer};
+    use triad_core::received::KeptEvent;
     use triad_core::{Applied, Direction, Doubt, Leg, Out, StepRecord, StepState, Work};
     use triad_core::{Attempt, Failure, FailureKind};
     use triad_core::{ClaimId, OrderId, Priority, ProcessState, Version};
@@ -225,6 +226,13 @@ mod tests {
                 at: Timestamp(4_500),
                 act: act.clone(),
             }),
+            events: vec![KeptEvent {
+                event: "paid".into(),
+                id: "e-1".into(),
+                at: Timestamp(2_000),
+                step: None,
+                data: Some(json!({"amount": 9.80})),
+            }],
             campaign: None,
             closed: Some(Hold {
                 at: Timestamp(4_600),

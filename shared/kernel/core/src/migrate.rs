@@ -4,7 +4,7 @@
 //! compatible: steps that are done are done there too, requests that are out are the same, and every step before a
 //! started one is done.
 
-use triad_workflow::{Call, Step, StepId, StepKind, Workflow};
+use triad_workflow::{Await, Call, Step, StepId, StepKind, Workflow};
 
 use crate::budget;
 use crate::context::{Context, Timing};
@@ -149,11 +149,10 @@ fn stands_against(
     };
     let (was, is) = (&from.steps[was], &to.steps[at]);
     let mut against = Vec::new();
-    if is_open(record) && task(was) != task(is) {
+    if is_open(record) && !is_same_kind(&was.kind, &is.kind) {
         against.push(format!(
             "step {id} is under way with {}, and the new version has {}",
-            task(was),
-            task(is)
+            was.kind, is.kind
         ));
     }
     // Another service cannot compensate the effect: it never received the key.
@@ -211,15 +210,21 @@ fn stands_against(
     against
 }
 
-/// What a step does, for people: `payment/charge`, `a wait` or `a wait for paid, cancelled`.
-fn task(step: &Step) -> String {
-    match &step.kind {
-        StepKind::Call(call) => format!("{}/{}", call.agent, call.action),
-        StepKind::Timer(_) => "a wait".to_owned(),
-        StepKind::Await(wait) => {
-            let names: Vec<&str> = wait.events.iter().map(|e| e.event.as_str()).collect();
-            format!("a wait for {}", names.join(", "))
+/// Whether work on one is work on the other: the same action, a timer too, or the same events. A wait that has begun
+/// keeps its end.
+fn is_same_kind(was: &StepKind, is: &StepKind) -> bool {
+    match (was, is) {
+        (StepKind::Call(was), StepKind::Call(is)) => {
+            (&was.agent, &was.action) == (&is.agent, &is.action)
         }
+        (StepKind::Timer(_), StepKind::Timer(_)) => true,
+        (StepKind::Await(was), StepKind::Await(is)) => {
+            let names = |wait: &Await| -> Vec<String> {
+                wait.events.iter().map(|e| e.event.clone()).collect()
+            };
+            (was.needs_all, names(was)) == (is.needs_all, names(is))
+        }
+        _ => false,
     }
 }
 
@@ -291,7 +296,7 @@ fn changes(from: &Workflow, to: &Workflow) -> Vec<Change> {
         let Some(was) = from.step_index(step.id.as_str()) else {
             changes.push(Change {
                 step: step.id.clone(),
-                what: format!("added: {}", task(step)),
+                what: format!("added: {}", step.kind),
             });
             continue;
         };

@@ -9,6 +9,8 @@ use crate::ids::Priority;
 pub const ORDERS: &str = "orders";
 /// Topic of the orders of high priority, as applications submit them.
 pub const ORDERS_HIGH: &str = "orders.high";
+/// Topic of events from outside about orders of either priority.
+pub const EVENTS: &str = "events";
 /// Topic of all messages to the Scheduler about orders of normal priority.
 pub const SCHEDULER: &str = "scheduler";
 /// Topic of all messages to the Scheduler about orders of high priority.
@@ -31,13 +33,13 @@ pub fn agent(name: &AgentName, priority: Priority) -> String {
     }
 }
 
-/// How long Kafka keeps the records of a topic, unless an installation says otherwise: orders for 14 days, so that they
+/// How long Kafka keeps the records of a topic, unless an installation says otherwise: orders and events for 14 days, so that they
 /// can be read again after a restore of the tables; dead letters for 30 days, to be replayed; all others for 7 days.
 #[must_use]
 pub fn retention(topic: &str) -> Millis {
     const DAY: u64 = 24 * 3_600_000;
     Millis(match topic {
-        ORDERS | ORDERS_HIGH => 14 * DAY,
+        ORDERS | ORDERS_HIGH | EVENTS => 14 * DAY,
         DEAD_LETTER => 30 * DAY,
         _ => 7 * DAY,
     })
@@ -102,11 +104,11 @@ pub fn is_scheduler(topic: &str) -> bool {
     [SCHEDULER, SCHEDULER_HIGH].contains(&topic)
 }
 
-/// Whether Triad takes its input from topics of this name: orders, the Scheduler's messages, or the requests
+/// Whether Triad takes its input from topics of this name: orders, events, the Scheduler's messages, or the requests
 /// of an agent with any valid name. A dead letter is always about a record of such a topic.
 #[must_use]
 pub fn is_input(topic: &str) -> bool {
-    [ORDERS, ORDERS_HIGH].contains(&topic) || is_between_handlers(topic)
+    [ORDERS, ORDERS_HIGH, EVENTS].contains(&topic) || is_between_handlers(topic)
 }
 
 /// Whether Triad's handlers alone write and read this topic: the two of the Scheduler, with announcements, wakes and
@@ -129,13 +131,14 @@ pub fn is_reply_topic(text: &str) -> bool {
         .is_some_and(|app| check_name(app).is_ok())
 }
 
-/// Every topic of an installation with these agents and reply topics: seven fixed ones, two for
+/// Every topic of an installation with these agents and reply topics: eight fixed ones, two for
 /// each agent, then the reply topics as they are given.
 #[must_use]
 pub fn all(agents: &[AgentName], reply_topics: &[String]) -> Vec<String> {
     let fixed = [
         ORDERS,
         ORDERS_HIGH,
+        EVENTS,
         SCHEDULER,
         SCHEDULER_HIGH,
         STATUS,
@@ -203,6 +206,7 @@ mod tests {
         for topic in [
             ORDERS,
             ORDERS_HIGH,
+            EVENTS,
             STATUS,
             ALERTS,
             DEAD_LETTER,

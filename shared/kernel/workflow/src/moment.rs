@@ -3,7 +3,7 @@
 use std::fmt;
 
 use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, TimeZone, Timelike};
-use chrono_tz::Tz;
+pub use chrono_tz::Tz;
 
 /// The error of [`moment`]: a text that names no moment.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! A checked and compiled workflow, as the core runs it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use crate::details::DetailsSchema;
@@ -89,6 +90,21 @@ pub enum StepKind {
     Timer(Timer),
     /// It waits for events from outside.
     Await(Await),
+}
+
+impl fmt::Display for StepKind {
+    /// For people: `payment/charge`, `a wait of 3days`, `a wait until a moment` or `a wait for paid, signed`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Call(call) => write!(f, "{}/{}", call.agent, call.action),
+            Self::Timer(Timer::For(span)) => write!(f, "a wait of {span}"),
+            Self::Timer(Timer::Until { .. }) => f.write_str("a wait until a moment"),
+            Self::Await(wait) => {
+                let names: Vec<&str> = wait.events.iter().map(|e| e.event.as_str()).collect();
+                write!(f, "a wait for {}", names.join(", "))
+            }
+        }
+    }
 }
 
 impl Step {

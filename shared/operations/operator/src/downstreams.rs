@@ -139,11 +139,11 @@ impl Published {
         let deferred = steps.filter(|(record, _)| record.state.deferred_until().is_some());
         let agent = |(record, step): (&StepRecord, &Step)| match &step.compensation {
             Some(compensation) if record.direction() == Direction::Compensate => {
-                compensation.agent.clone()
+                Some(compensation.agent.clone())
             }
-            _ => step.agent.clone(),
+            _ => step.call().map(|call| call.agent.clone()),
         };
-        deferred.map(agent).collect()
+        deferred.filter_map(agent).collect()
     }
 
     /// The agents that a step and its compensation have, in all stored versions of the workflow.
@@ -165,7 +165,9 @@ impl Published {
 
 /// The agents of a step and of its compensation.
 fn agents(step: &Step) -> impl Iterator<Item = &AgentName> {
-    std::iter::once(&step.agent).chain(step.compensation.as_ref().map(|c| &c.agent))
+    let call = step.call().map(|call| &call.agent);
+    call.into_iter()
+        .chain(step.compensation.as_ref().map(|c| &c.agent))
 }
 
 /// A downstream as it was read: its name and its record.

@@ -97,6 +97,16 @@ fn of_step(record: &StepRecord, timing: &Timing) -> Option<NextAct> {
             let what = format!("{step}: {attempt} {} is made after a wait", last.next());
             next(Some(*until), what)
         }
+        Work::Parked { until, events, .. } => {
+            let what = match events.is_empty() {
+                true => format!("{step} waits until then"),
+                false => format!(
+                    "{step} waits for the event {}, at the latest until then",
+                    events.join(", ")
+                ),
+            };
+            next(Some(*until), what)
+        }
         Work::Failed { attempt: last, .. } => {
             let what = format!(
                 "{step}: the next sweep counts the failure of {attempt} {last} and decides about another"
@@ -244,9 +254,20 @@ pub fn waits_for(order: &Order) -> Option<String> {
     if let Some(record) = order.steps.iter().find(due) {
         return Some(format!("{} to be tried again", record.step));
     }
-    match &order.state {
-        ProcessState::Pending { complete_by: None } => Some("its first claim".to_owned()),
-        _ => None,
+    let parked = order
+        .steps
+        .iter()
+        .find_map(|record| match record.state.work() {
+            Some(Work::Parked { events, until, .. }) => Some((&record.step, events, until)),
+            _ => None,
+        });
+    match (parked, &order.state) {
+        (Some((step, events, until)), _) if events.is_empty() => {
+            Some(format!("{step}: its time, {}", crate::json::moment(*until)))
+        }
+        (Some((step, events, _)), _) => Some(format!("{step}: the event {}", events.join(", "))),
+        (None, ProcessState::Pending { complete_by: None }) => Some("its first claim".to_owned()),
+        (None, _) => None,
     }
 }
 

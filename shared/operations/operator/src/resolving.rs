@@ -55,8 +55,14 @@ pub fn lacking(workflow: &Workflow, resolved: StepIndex, output: &Value) -> Vec<
                 }
             }
         };
-        look("input", step.input.expressions(), false);
-        look("when", step.when.iter().collect(), false);
+        let conditions: Vec<&Expression> = step.when.iter().collect();
+        let is_input = |e: &&Expression| !conditions.iter().any(|when| std::ptr::eq(*when, *e));
+        look(
+            "input",
+            step.expressions().filter(is_input).collect(),
+            false,
+        );
+        look("when", conditions, false);
         if let Some(compensation) = &step.compensation {
             let expressions = compensation.input.expressions();
             look("compensation", expressions, index == resolved);

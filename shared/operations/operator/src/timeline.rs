@@ -3,6 +3,7 @@
 use serde::Serialize;
 use triad_core::history::{Untold, untold};
 use triad_core::order::{Incident, IncidentKind};
+use triad_core::received::KeptEvent;
 use triad_core::{Attempt, Direction, Leg, Order, StepState, Timestamp, Work};
 
 /// One line of an order's timeline.
@@ -40,6 +41,8 @@ pub fn state_in_words(state: &StepState) -> &'static str {
             Work::Out(out) if out.direction == Direction::Probe => "probing",
             Work::Out(_) => "running",
             Work::Deferred { .. } => "deferred",
+            Work::Parked { events, .. } if events.is_empty() => "waits for its time",
+            Work::Parked { .. } => "waits for an event",
             Work::Failed { .. } => "failed",
         },
         StepState::Completed { .. } => "completed",
@@ -50,6 +53,7 @@ pub fn state_in_words(state: &StepState) -> &'static str {
             Work::Delayed { .. } => "compensation waits for its retry",
             Work::Out(_) => "compensating",
             Work::Deferred { .. } => "compensation deferred",
+            Work::Parked { .. } => "compensation waits",
             Work::Failed { .. } => "compensation failed",
         },
         StepState::NotCompensated { .. } => "not compensated",
@@ -119,6 +123,9 @@ fn events(order: &Order) -> Vec<Event> {
     for step in &order.steps {
         of_step(step.step.as_str(), &step.state, &mut events);
     }
+    for event in &order.events {
+        of_event(event, &mut events);
+    }
     for incident in &order.incidents {
         of_incident(incident, &mut events);
     }
@@ -159,6 +166,17 @@ fn name_of(direction: Direction, first: Attempt, last: Option<Attempt>) -> Strin
     }
 }
 
+fn of_event(event: &KeptEvent, events: &mut Vec<Event>) {
+    let KeptEvent {
+        event: name, id, ..
+    } = event;
+    let what = match &event.step {
+        Some(step) => format!("{step}: took the event {name} ({id})"),
+        None => format!("the event {name} ({id}) came, and is kept for its step"),
+    };
+    events.push((event.at, SameMoment::Ends, what));
+}
+
 fn of_step(step: &str, state: &StepState, events: &mut Vec<Event>) {
     let began =
         |direction, attempt| format!("{step}: {} started", name_of(direction, attempt, None));
@@ -184,6 +202,9 @@ fn of_step(step: &str, state: &StepState, events: &mut Vec<Event>) {
                     SameMoment::Begins,
                     format!("{began}; it failed{calls}, not counted yet"),
                 ));
+            }
+            Work::Parked { since, .. } => {
+                events.push((*since, SameMoment::Begins, format!("{step}: began to wait")));
             }
             Work::Due { .. } | Work::Delayed { .. } | Work::Deferred { .. } => {}
         },

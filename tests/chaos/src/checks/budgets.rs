@@ -16,7 +16,10 @@ fn step<'a>(workflow: &'a Workflow, id: &AttemptId) -> Option<&'a Step> {
 fn total(workflow: &Workflow, id: &AttemptId) -> Option<u32> {
     let step = step(workflow, id)?;
     match (id.is_compensation, &step.compensation) {
-        (false, _) => step.is_counted.then_some(step.calls_per_run),
+        (false, _) => step
+            .call()
+            .filter(|c| c.is_counted)
+            .map(|c| c.calls_per_run),
         (true, Some(c)) => c.is_counted.then_some(c.calls_per_run),
         (true, None) => None,
     }
@@ -26,7 +29,7 @@ fn total(workflow: &Workflow, id: &AttemptId) -> Option<u32> {
 fn most_attempts(workflow: &Workflow, id: &AttemptId) -> u32 {
     let step = step(workflow, id);
     step.map_or(0, |step| match (id.is_compensation, &step.compensation) {
-        (false, _) => step.policy.max_attempts(),
+        (false, _) => step.max_attempts(),
         (true, compensation) => compensation.as_ref().map_or(0, |c| c.policy.max_attempts()),
     })
 }
@@ -63,7 +66,7 @@ pub(super) fn verdicts(e: &Evidence) -> Vec<Verdict> {
             |(order, step, record)| {
                 let compensation = step.compensation.as_ref();
                 let compensation = compensation.map_or(0, |c| c.policy.max_attempts());
-                let above = record.action.failures > step.policy.max_attempts()
+                let above = record.action.failures > step.max_attempts()
                     || record.compensation.failures > compensation;
                 above.then(|| format!("{}/{}: {record:?}", order.id, step.id))
             },

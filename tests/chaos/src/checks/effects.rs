@@ -45,7 +45,8 @@ pub(super) fn verdicts(e: &Evidence) -> Vec<Verdict> {
     }
     let is_in_place = |order: &Order, step: &Step, number| {
         let key = IdempotencyKey::of(&order.id, &step.id, Direction::Forward, number);
-        in_place.contains(&(step.agent.as_str(), key.0.as_str()))
+        let agent = step.call().map(|call| call.agent.as_str());
+        agent.is_some_and(|agent| in_place.contains(&(agent, key.0.as_str())))
     };
     vec![
         Verdict::each(

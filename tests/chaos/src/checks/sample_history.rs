@@ -84,7 +84,10 @@ pub(super) fn asked(order: &str, step: &str, is_compensation: bool, attempt: u32
 /// A call of a first attempt, with its result.
 pub(super) fn call(order: &str, step: &str, is_compensation: bool, kind: Kind) -> LedgerLine {
     let workflow = workflow();
-    let agent = &workflow.steps[workflow.step_index(step).unwrap()].agent;
+    let agent = &workflow.steps[workflow.step_index(step).unwrap()]
+        .call()
+        .expect("a call")
+        .agent;
     let (key, compensates) = match is_compensation {
         false => (format!("{order}/{step}/forward"), None),
         true => (

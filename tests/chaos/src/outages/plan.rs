@@ -155,7 +155,10 @@ mod tests {
             let (_, yaml) = found.expect("a workflow");
             let workflow = load::from_yaml(name, yaml, &Limits::published()).expect("sound");
             assert_eq!(workflow.name.as_str(), name);
-            workflow.steps.iter().any(|s| s.agent.as_str() == agent)
+            workflow
+                .steps
+                .iter()
+                .any(|s| s.call().expect("a call").agent.as_str() == agent)
         };
         assert!(needs("paid", PAYMENT));
         assert!(!needs("free", PAYMENT));

@@ -226,10 +226,12 @@ pub(crate) fn order_ms(workflow: &Workflow, look: u64) -> u64 {
     let noticed = look + TIMING.skew.0 * 2 + TIMING.announce_within.0;
     let deferred = triad_core::downstream::HELD_RECHECK.0 + look;
     let steps = workflow.steps.iter().map(|s| {
-        let waits = s.policy.wait.map_or(0, |(d, _)| d.0);
-        let delay = s.policy.max_delay.0.max(waits);
-        let forward = u64::from(s.policy.max_attempts())
-            * (2 * s.attempt_timeout.0 + delay + noticed + deferred);
+        let forward = s.call().map_or(s.longest_try().0 + noticed, |call| {
+            let waits = call.policy.wait.map_or(0, |(d, _)| d.0);
+            let delay = call.policy.max_delay.0.max(waits);
+            u64::from(call.policy.max_attempts())
+                * (2 * call.attempt_timeout.0 + delay + noticed + deferred)
+        });
         let compensation = s.compensation.as_ref().map_or(0, |c| {
             u64::from(c.policy.max_attempts())
                 * (c.attempt_timeout.0 + c.policy.max_delay.0 + noticed + deferred)

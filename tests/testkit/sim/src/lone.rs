@@ -235,7 +235,7 @@ impl Sample {
         let of_step = |agent: &str| definitions::AGENTS.into_iter().find(|a| *a == agent);
         self.workflow.steps.iter().flat_map(move |step| {
             let compensation = step.compensation.as_ref().map(|c| c.agent.as_str());
-            [Some(step.agent.as_str()), compensation]
+            [step.call().map(|call| call.agent.as_str()), compensation]
                 .into_iter()
                 .flatten()
                 .filter_map(of_step)
@@ -244,10 +244,10 @@ impl Sample {
 
     /// Whether the calls of any of its steps are counted in the call ledger.
     pub(crate) fn is_counted(&self) -> bool {
-        self.workflow
-            .steps
-            .iter()
-            .any(|step| step.is_counted || step.compensation.as_ref().is_some_and(|c| c.is_counted))
+        self.workflow.steps.iter().any(|step| {
+            step.call().is_some_and(|c| c.is_counted)
+                || step.compensation.as_ref().is_some_and(|c| c.is_counted)
+        })
     }
 
     /// The topics of its requests.

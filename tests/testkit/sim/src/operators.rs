@@ -205,7 +205,7 @@ fn resolution(state: &State, order: &Order, index: StepIndex) -> Option<Action> 
     if state.kernel.now < stopped + asks_after || under_way {
         return None;
     }
-    let in_place = state.remote.in_place(step.agent.as_str(), &key) > 0;
+    let in_place = state.remote.in_place(step.call()?.agent.as_str(), &key) > 0;
     let applied = in_place.then(|| {
         let told = state.remote.truth(&key);
         told.unwrap_or_else(|| json!({"reference": "as the operator was told"}))

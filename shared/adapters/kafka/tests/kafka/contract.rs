@@ -85,7 +85,7 @@ impl<B: Broker> BusUnderTest for Over<B> {
         let config = WorkerConfig {
             broker: self.broker.clone(),
             group: format!("{topic}-readers"),
-            high,
+            high: Some(high),
             normal,
             max_records: 5,
         };

@@ -84,7 +84,7 @@ impl Kafka {
         WorkerConfig {
             broker: self.config.clone(),
             group: "readers".to_owned(),
-            high: "t.high".to_owned(),
+            high: Some("t.high".to_owned()),
             normal: TOPIC.to_owned(),
             max_records: 10,
         }

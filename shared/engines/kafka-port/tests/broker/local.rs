@@ -153,7 +153,7 @@ async fn what_is_done_is_committed_long_before_the_next_turn() {
     let config = WorkerConfig {
         broker: LocalBroker::new(broker.topics()),
         group: "g".to_owned(),
-        high: "t-high".to_owned(),
+        high: Some("t-high".to_owned()),
         normal: "t".to_owned(),
         max_records: 4,
     };

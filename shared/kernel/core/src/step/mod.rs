@@ -203,6 +203,8 @@ pub enum Work {
         since: Timestamp,
         /// When it ends at the latest: the Supervisor then completes the step or gives it up.
         until: Timestamp,
+        /// The names of the events that the step waits for; empty if it waits for a moment.
+        events: Vec<String>,
     },
     /// The agent reported that the attempt failed. The Supervisor will count the failure and decide
     /// about another attempt.

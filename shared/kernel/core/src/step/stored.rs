@@ -66,6 +66,9 @@ struct StoredState {
     complete_by: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     until: Option<Timestamp>,
+    /// Of a parked step: what it waits for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    events: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     deferred_since: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -241,9 +244,15 @@ impl StoredState {
                 until: Some(*until),
                 ..worked
             },
-            Work::Parked { since, until, .. } => Self {
+            Work::Parked {
+                since,
+                until,
+                events,
+                ..
+            } => Self {
                 started: Some(*since),
                 until: Some(*until),
+                events: events.clone(),
                 ..worked
             },
             Work::Failed {
@@ -385,6 +394,7 @@ impl StoredState {
             attempt: self.attempt()?,
             since: self.needs("started", self.started)?,
             until: self.needs("until", self.until)?,
+            events: self.events.clone(),
         })
     }
 

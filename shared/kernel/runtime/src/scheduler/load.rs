@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use triad_core::Order;
-use triad_core::message::SchedulerMessage;
 use triad_core::pass::{Snapshot, Source};
 
 use super::{Batch, ReadMessage, Scheduler, Work};
@@ -57,6 +56,12 @@ where
                     again.push(work);
                     continue;
                 }
+                Ok(None) if work.input.is_event() => {
+                    let text = "there is no order of this id, or none any more";
+                    let cause = Cause::new("unknown-order", text);
+                    batch.letters.push((work.index, cause));
+                    continue;
+                }
                 // Deleted, or never accepted: nothing changes and nothing is created.
                 Ok(None) => {
                     tracing::info!(order = %work.id, "event for an order that is not stored");
@@ -69,6 +74,12 @@ where
             };
             match self.pinned(order, &work).await {
                 Ok(read) => known.push(ReadMessage { work, read, source }),
+                // It does not come again by itself.
+                Err(StoreError::Item(why)) if work.input.is_event() => {
+                    batch
+                        .letters
+                        .push((work.index, Cause::new("unreadable-definition", why)));
+                }
                 // The order waits for a process that can read its definition. It is in the due index, and a sweep of
                 // such a process has already sent again what is lost here.
                 Err(StoreError::Item(why)) => {
@@ -90,9 +101,9 @@ where
         if let Some(copy) = &cached {
             order.take_outputs(copy.order.outputs_read());
         }
-        let details = match &work.message {
-            SchedulerMessage::Accepted(a) => Some(Arc::new(a.details.clone())),
-            _ => cached.and_then(|copy| copy.details),
+        let details = match work.input.accepted() {
+            Some(accepted) => Some(Arc::new(accepted.details.clone())),
+            None => cached.and_then(|copy| copy.details),
         };
         Ok(Snapshot {
             order: Arc::new(order),
@@ -125,9 +136,9 @@ where
     /// A cached copy of the record, or for an announcement the record as Submission wrote it: if it is outdated, the
     /// conditional write fails.
     async fn copy(&self, work: &Work) -> Option<Snapshot> {
-        let (workflow, order, details) = match (self.cache.get(&work.id), &work.message) {
+        let (workflow, order, details) = match (self.cache.get(&work.id), work.input.accepted()) {
             (Some(copy), _) => (copy.order.workflow.clone(), Some(copy.order), copy.details),
-            (None, SchedulerMessage::Accepted(accepted)) => {
+            (None, Some(accepted)) => {
                 let details = Arc::new(accepted.details.clone());
                 (accepted.workflow.clone(), None, Some(details))
             }
@@ -138,11 +149,9 @@ where
             .pinned(&workflow, self.clock.now())
             .await
             .ok()?;
-        let order = match (order, &work.message) {
+        let order = match (order, work.input.accepted()) {
             (Some(order), _) => order,
-            (None, SchedulerMessage::Accepted(accepted)) => {
-                Arc::new(Order::new(accepted, &workflow, accepted.due))
-            }
+            (None, Some(accepted)) => Arc::new(Order::new(accepted, &workflow, accepted.due)),
             (None, _) => return None,
         };
         Some(Snapshot {

@@ -7,9 +7,15 @@ mod traced;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use triad_core::message::{MAX_OUTPUT_BYTES, Reply, ReplyOutcome, SchedulerMessage, Wake};
+use triad_core::message::{
+    Accepted, MAX_OUTPUT_BYTES, Reply, ReplyOutcome, SchedulerMessage, Wake,
+};
 use triad_core::pass::{self, Pass, PassEnd, Snapshot, Source, Task, WriterOrder};
-use triad_core::{ClaimId, Event, NeedsDetails, OrderId, Priority, Timestamp};
+use triad_core::received::EventMessage;
+use triad_core::topics::EVENTS;
+use triad_core::{
+    ClaimId, Event, NeedsDetails, OrderId, Priority, Reason, ReceivedEvent, Timestamp,
+};
 use triad_workflow::{Millis, WorkflowName, bounds};
 
 use crate::admission_queue::{Freed, Ports, let_in, room};
@@ -44,8 +50,8 @@ const STARTED_AT_ONCE: usize = 256;
 /// Most rounds of starts after one batch.
 const MAX_STARTS: usize = 8;
 
-/// The Scheduler handler: it handles the messages of the topics `scheduler` and `scheduler.high`. `S` is the
-/// store, `B` the bus, `C` the clock, `E` the entropy.
+/// The Scheduler handler: it handles the messages of the topics `scheduler` and `scheduler.high`, and the events from
+/// outside of the topic `events`. `S` is the store, `B` the bus, `C` the clock, `E` the entropy.
 #[derive(Debug)]
 pub struct Scheduler<S, B, C, E> {
     store: S,
@@ -75,11 +81,48 @@ struct LastTold {
     waits: bool,
 }
 
-/// One message of a wave, under way.
+/// What a record says.
+enum Input {
+    /// A message of Triad's own.
+    Message(SchedulerMessage),
+    /// An event from outside.
+    Event(Box<ReceivedEvent>),
+}
+
+impl Input {
+    fn order(&self) -> &OrderId {
+        match self {
+            Self::Message(SchedulerMessage::Accepted(accepted)) => &accepted.order_id,
+            Self::Message(SchedulerMessage::Wake(wake)) => &wake.order_id,
+            Self::Message(SchedulerMessage::Reply(reply)) => &reply.order_id,
+            Self::Event(event) => &event.order_id,
+        }
+    }
+
+    fn accepted(&self) -> Option<&Accepted> {
+        match self {
+            Self::Message(SchedulerMessage::Accepted(accepted)) => Some(accepted),
+            _ => None,
+        }
+    }
+
+    fn reply(&self) -> Option<&Reply> {
+        match self {
+            Self::Message(SchedulerMessage::Reply(reply)) => Some(reply),
+            _ => None,
+        }
+    }
+
+    fn is_event(&self) -> bool {
+        matches!(self, Self::Event(_))
+    }
+}
+
+/// One record of a wave, under way.
 struct Work {
     index: usize,
     id: OrderId,
-    message: SchedulerMessage,
+    input: Input,
     cacheable: bool,
     /// How long its record had waited to be read.
     unread: Millis,
@@ -143,7 +186,7 @@ where
 
     /// Handles a batch; the answer has one entry for each record, in their order. Messages about one order are
     /// handled one after the other, in their order. A record that is not a message for the Scheduler is
-    /// dead-lettered, and so is one whose order can never be written.
+    /// dead-lettered, and so is one whose order can never be written, and an event that no step can take.
     ///
     /// [`Handled::Redeliver`]: the store or the bus failed, other processes changed the order in every try,
     /// or an earlier message about the order must be delivered again. If the bus fails only for the topic of
@@ -347,7 +390,7 @@ where
             Ok(false) => return Decided::Waits,
             Err(NeedsDetails) => return Decided::NeedsDetails(known),
         }
-        let event = self.event(&known.work.message);
+        let event = self.event(&known.work.input);
         let pass = &mut known.work.carried.pass;
         let breaches = pass.decide(
             known.read.clone(),
@@ -363,13 +406,14 @@ where
         }
     }
 
-    fn event(&self, message: &SchedulerMessage) -> Event {
-        match message {
-            SchedulerMessage::Accepted(_) | SchedulerMessage::Wake(_) => {
+    fn event(&self, input: &Input) -> Event {
+        match input {
+            Input::Message(SchedulerMessage::Accepted(_) | SchedulerMessage::Wake(_)) => {
                 let random = [self.entropy.next_u64(), self.entropy.next_u64()];
                 Event::Claim(ClaimId::by(&self.settings.instance, random))
             }
-            SchedulerMessage::Reply(reply) => Event::Reply(reply.clone()),
+            Input::Message(SchedulerMessage::Reply(reply)) => Event::Reply(reply.clone()),
+            Input::Event(event) => Event::Received(event.clone()),
         }
     }
 
@@ -428,6 +472,11 @@ where
             }
             Task::Ended(PassEnd::Ignored(reason)) => {
                 self.has_ended(&read);
+                if work.input.is_event() {
+                    batch
+                        .letters
+                        .extend(in_vain(*reason).map(|cause| (index, cause)));
+                }
                 tracing::debug!(
                     order = %work.id,
                     state = read.order.state.name(),
@@ -548,7 +597,64 @@ fn wake(order: &OrderId) -> Vec<u8> {
     serde_json::to_vec(&message).unwrap_or_default()
 }
 
+/// Why an event that changes nothing becomes a dead letter; `None` if it is one that came before.
+fn in_vain(reason: Reason) -> Option<Cause> {
+    let (code, text) = match reason {
+        Reason::NoStepAwaits => (
+            "event-not-awaited",
+            "no step of the order that is not done waits for an event of this name",
+        ),
+        Reason::NoMatch => (
+            "event-does-not-match",
+            "a step waits for an event of this name, and this one does not fulfil its condition",
+        ),
+        Reason::TooManyEvents => (
+            "too-many-events",
+            "the order keeps as many events as it may for steps that do not wait yet",
+        ),
+        Reason::TooLate => (
+            "event-too-late",
+            "the order had finished when the event came, or was being compensated",
+        ),
+        _ => return None,
+    };
+    Some(Cause::new(code, text))
+}
+
+/// The event that a record of the topic `events` is.
+fn decode_event(record: &InputRecord) -> Result<Input, NoMessage> {
+    let default_id = format!("{}-{}-{}", record.topic, record.partition, record.offset);
+    let message = EventMessage {
+        key: record.key.as_deref(),
+        value: record.value.as_deref(),
+        headers: &record.headers,
+        default_id: &default_id,
+    };
+    let event = message.read().map_err(|e| Cause::new(e.code, e.why))?;
+    Ok(Input::Event(Box::new(event)))
+}
+
 fn decode(index: usize, record: &InputRecord, now: Timestamp) -> Result<Work, NoMessage> {
+    let input = match record.topic == EVENTS {
+        true => decode_event(record)?,
+        false => Input::Message(decode_message(record, now)?),
+    };
+    let bytes = record.value.as_ref().map_or(0, Vec::len);
+    Ok(Work {
+        index,
+        id: input.order().clone(),
+        cacheable: bytes <= MAX_DETAILS_BYTES,
+        input,
+        unread: u64::try_from(record.timestamp_ms).map_or(Millis(0), |at| now.since(Timestamp(at))),
+        is_passed: false,
+        carried: Carried {
+            cause: record.trace(),
+            ..Carried::new(Pass::new(WriterOrder::InLine, MAX_RACES))
+        },
+    })
+}
+
+fn decode_message(record: &InputRecord, now: Timestamp) -> Result<SchedulerMessage, NoMessage> {
     let not_one = "not-a-scheduler-message";
     let mut message: SchedulerMessage = crate::decode::message(record, not_one, now)?;
     // Replies may come from any sender, and the record, statuses and alerts keep this part.
@@ -559,11 +665,6 @@ fn decode(index: usize, record: &InputRecord, now: Timestamp) -> Result<Work, No
     {
         failure.bound();
     }
-    let id = match &message {
-        SchedulerMessage::Accepted(a) => &a.order_id,
-        SchedulerMessage::Wake(r) => &r.order_id,
-        SchedulerMessage::Reply(r) => &r.order_id,
-    };
     // Replies may come from any sender, and a record with a larger output could be written but not read.
     if let SchedulerMessage::Reply(Reply {
         outcome: ReplyOutcome::Succeeded { output },
@@ -573,19 +674,7 @@ fn decode(index: usize, record: &InputRecord, now: Timestamp) -> Result<Work, No
         bounds::check(output, MAX_OUTPUT_BYTES)
             .map_err(|e| Cause::new("output-out-of-bounds", format!("the output {e}")))?;
     }
-    let bytes = record.value.as_ref().map_or(0, Vec::len);
-    Ok(Work {
-        index,
-        id: id.clone(),
-        cacheable: bytes <= MAX_DETAILS_BYTES,
-        message,
-        unread: u64::try_from(record.timestamp_ms).map_or(Millis(0), |at| now.since(Timestamp(at))),
-        is_passed: false,
-        carried: Carried {
-            cause: record.trace(),
-            ..Carried::new(Pass::new(WriterOrder::InLine, MAX_RACES))
-        },
-    })
+    Ok(message)
 }
 
 #[cfg(test)]

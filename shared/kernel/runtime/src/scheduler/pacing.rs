@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::PoisonError;
 
-use triad_core::message::{Reply, ReplyOutcome, SchedulerMessage};
+use triad_core::message::{Reply, ReplyOutcome};
 use triad_core::needs::{agents_with_requests_out, needs};
 use triad_core::pass::Snapshot;
 use triad_core::{Direction, NeedsDetails, Order, Priority, ProcessState, Timestamp};
@@ -36,13 +36,14 @@ where
         now: Timestamp,
     ) -> Result<bool, NeedsDetails> {
         let ReadMessage { work, read, .. } = known;
-        if work.is_passed {
+        if work.is_passed || work.input.is_event() {
+            work.is_passed = true;
             return Ok(true);
         }
         let order = &read.order;
         let partition = records[work.index].partition;
         self.intake.reads(order.priority, partition, now);
-        if let SchedulerMessage::Reply(reply) = &work.message {
+        if let Some(reply) = work.input.reply() {
             work.is_passed = true;
             if is_awaited(read, reply) {
                 self.hear(reply, work.unread, order.priority, &read.workflow, now);
@@ -97,9 +98,10 @@ where
         };
         let step = &workflow.steps[step];
         let agent = match (reply.direction, &step.compensation) {
-            (Direction::Compensate, Some(compensation)) => &compensation.agent,
-            _ => &step.agent,
+            (Direction::Compensate, Some(compensation)) => Some(&compensation.agent),
+            _ => step.call().map(|call| &call.agent),
         };
+        let Some(agent) = agent else { return };
         let Some(pace) = reply.pace else { return };
         match &reply.outcome {
             ReplyOutcome::Deferred {

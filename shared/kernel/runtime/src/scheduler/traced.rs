@@ -4,7 +4,7 @@ use triad_core::message::SchedulerMessage;
 use triad_core::pass::Snapshot;
 use triad_core::{OrderId, Timestamp, TraceContext};
 
-use super::{Batch, Scheduler, Work};
+use super::{Batch, Input, Scheduler, Work};
 use crate::control::ControlStore;
 use crate::handled::Handled;
 use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore};
@@ -38,10 +38,11 @@ where
         if !traces.is_on() {
             return;
         }
-        let what = match &work.message {
-            SchedulerMessage::Accepted(_) => "claim",
-            SchedulerMessage::Wake(_) => "take-up",
-            SchedulerMessage::Reply(_) => "reply",
+        let what = match &work.input {
+            Input::Message(SchedulerMessage::Accepted(_)) => "claim",
+            Input::Message(SchedulerMessage::Wake(_)) => "take-up",
+            Input::Message(SchedulerMessage::Reply(_)) => "reply",
+            Input::Event(_) => "event",
         };
         let cause = of_record(record, &work.id);
         work.carried.span = traces.begin(cause, record.work_kind(what), now);
@@ -50,7 +51,7 @@ where
             span,
             what,
             attributes: match span.is_sampled() {
-                true => message_attributes(&work.message),
+                true => message_attributes(&work.input),
                 false => Vec::new(),
             },
             links: Vec::new(),
@@ -99,9 +100,13 @@ impl Batch<'_> {
 }
 
 /// Attributes of the step that a message names.
-fn message_attributes(message: &SchedulerMessage) -> Vec<Attribute> {
-    let SchedulerMessage::Reply(reply) = message else {
-        return Vec::new();
+fn message_attributes(input: &Input) -> Vec<Attribute> {
+    let reply = match input {
+        Input::Message(SchedulerMessage::Reply(reply)) => reply,
+        Input::Event(event) => return vec![("triad.event", event.event.clone().into())],
+        Input::Message(SchedulerMessage::Accepted(_) | SchedulerMessage::Wake(_)) => {
+            return Vec::new();
+        }
     };
     let (result, code) = outcome_of(&reply.outcome);
     let mut said: Vec<Attribute> = vec![

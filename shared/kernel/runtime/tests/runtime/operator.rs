@@ -87,7 +87,7 @@ fn a_move_to_another_version_is_tried_eight_times() {
     let workflow = world.workflow("w");
     world.announced(&workflow, "o-1", json!({}));
     let mut other = compiled("w").definition;
-    other.steps[0].action = "give".into();
+    other.steps[0].action = Some("give".into());
     let limits = triad_workflow::Limits::published();
     let other = triad_workflow::Workflow::compile(other, &limits).expect("it is sound");
     let json = triad_workflow::hash::canonical_json(&other.definition);

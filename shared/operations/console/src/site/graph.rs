@@ -24,18 +24,15 @@ pub(super) fn of_workflow(workflow: &Workflow) -> Markup {
         workflow,
         &format!("Workflow {}", workflow.name),
         |_, step| {
-            let say = match (&step.repeat, &step.compensation) {
+            let say = match (step.call().map(|call| &call.repeat), &step.compensation) {
                 _ if step.is_pivot => "point of no return",
-                (Repeat::Safe, Some(_)) => "compensable",
-                (Repeat::Safe, None) => "no compensation",
-                (Repeat::Never, _) => "at most once",
-                (Repeat::Probe(_), _) => "asked when in doubt",
+                (Some(Repeat::Safe) | None, Some(_)) => "compensable",
+                (Some(Repeat::Safe), None) => "no compensation",
+                (Some(Repeat::Never), _) => "at most once",
+                (Some(Repeat::Probe(_)), _) => "asked when in doubt",
+                (None, None) => "waits",
             };
-            (
-                "none",
-                say.to_owned(),
-                format!("{}/{}", step.agent, step.action),
-            )
+            ("none", say.to_owned(), step.kind.to_string())
         },
         |_| false,
     )
@@ -61,7 +58,7 @@ pub(super) fn of_order(workflow: &Workflow, order: &Order) -> Markup {
             Some(record) => (
                 class_of_step(&record.state),
                 state_in_words(&record.state).to_owned(),
-                format!("{}/{}", step.agent, step.action),
+                step.kind.to_string(),
             ),
             None => ("none", "not in the record".to_owned(), String::new()),
         },

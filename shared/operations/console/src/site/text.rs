@@ -76,7 +76,7 @@ pub(super) fn state(name: &str) -> Markup {
 /// Style class of a step's state.
 pub(super) fn class_of_step(state: &StepState) -> &'static str {
     match state {
-        StepState::Waiting | StepState::Skipped => "none",
+        StepState::Waiting | StepState::Skipped | StepState::Acting(Work::Parked { .. }) => "none",
         StepState::Acting(Work::Failed { .. })
         | StepState::Refused { .. }
         | StepState::Ambiguous { .. }

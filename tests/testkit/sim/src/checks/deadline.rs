@@ -50,11 +50,10 @@ impl State {
         if !is_missed {
             return;
         }
-        let waits = before
-            .steps
-            .iter()
-            .zip(&workflow.steps)
-            .any(|(s, step)| matches!(s.state, StepState::Acting(_)) && !step.repeat.is_safe());
+        let waits =
+            before.steps.iter().zip(&workflow.steps).any(|(s, step)| {
+                matches!(s.state, StepState::Acting(_)) && !step.is_safe_to_repeat()
+            });
         let is_acted_on = !is_running(after) || after.late_since.is_some() || waits;
         let now = self.kernel.now;
         self.kernel

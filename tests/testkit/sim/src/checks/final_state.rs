@@ -46,7 +46,7 @@ pub(crate) fn doubts(order: &Order) -> Vec<StepIndex> {
     };
     let in_doubt = |i: &StepIndex| {
         order.steps[*i].in_doubt.is_some()
-            && !workflow.steps[*i].repeat.is_safe()
+            && !workflow.steps[*i].is_safe_to_repeat()
             && !order.steps[*i].state.is_done()
     };
     (0..order.steps.len()).filter(in_doubt).collect()
@@ -119,7 +119,8 @@ fn effects(state: &State, order: &Order, workflow: &Workflow, found: &mut Findin
             });
         }
         let key = IdempotencyKey::of(&order.id, &step.id, Direction::Forward, record.key);
-        let by_this_key = state.remote.in_place(step.agent.as_str(), &key.0) > 0;
+        let Some(call) = step.call() else { continue };
+        let by_this_key = state.remote.in_place(call.agent.as_str(), &key.0) > 0;
         let is_completed = matches!(record.state, StepState::Completed { .. });
         if matches!(order.state, ProcessState::Processed { .. }) && is_completed {
             found.check("g2-completed-is-applied", by_this_key, || {
@@ -183,7 +184,7 @@ fn calls(state: &State, order: &Order, workflow: &Workflow, found: &mut Findings
                     let compensation = step.compensation.as_ref();
                     compensation.map_or(0, |c| c.policy.max_attempts())
                 }
-                Direction::Forward | Direction::Probe => step.policy.max_attempts(),
+                Direction::Forward | Direction::Probe => step.max_attempts(),
             };
             for number in 0..=record.key {
                 let key = IdempotencyKey::of(&order.id, &step.id, direction, number).0;
@@ -231,7 +232,7 @@ fn totals(state: &State, order: &Order, step: &Step, runs: u32, found: &mut Find
                 .map(|c| (c.is_counted, c.calls_per_run));
             match compensation {
                 true => compensation_total,
-                false => Some((s.is_counted, s.calls_per_run)),
+                false => s.call().map(|call| (call.is_counted, call.calls_per_run)),
             }
         };
         let declared: Vec<_> = definitions::versions()

@@ -40,7 +40,7 @@ pub(crate) fn bound_ms(state: &State) -> u64 {
     let clean = |w: &Workflow| clean_ms(w, compensations_fail);
     let one = |w: &Arc<Workflow>| {
         // After an operator has resolved an effect that may not be repeated, the order begins a new run.
-        let may_need_one = w.steps.iter().any(|s| !s.repeat.is_safe());
+        let may_need_one = w.steps.iter().any(|s| !s.is_safe_to_repeat());
         let resolved = asks + ROUND_MS + NOTICED_MS + clean(w);
         lost_ms(w) + clean(w) + u64::from(may_need_one) * resolved
     };
@@ -80,8 +80,11 @@ fn lost_ms(workflow: &Workflow) -> u64 {
         met.max(HELD_RECHECK.0 + LOOK_MS) + delay + NOTICED_MS
     };
     let steps = workflow.steps.iter().map(|s| {
-        let delays = (1..=s.policy.max_attempts()).filter_map(|n| s.policy.retry_after(n));
-        let forward = attempt(s.attempt_timeout.0, delays.max().unwrap_or_default().0);
+        let forward = s.call().map_or(s.longest_try().0 + 2 * NOTICED_MS, |call| {
+            let delays =
+                (1..=call.policy.max_attempts()).filter_map(|n| call.policy.retry_after(n));
+            attempt(call.attempt_timeout.0, delays.max().unwrap_or_default().0)
+        });
         let compensation = s.compensation.as_ref().map_or(0, |c| {
             let delays = (1..=c.policy.failure_threshold).filter_map(|n| c.policy.retry_after(n));
             attempt(c.attempt_timeout.0, delays.max().unwrap_or_default().0)
@@ -106,7 +109,9 @@ fn clean_ms(workflow: &Workflow, compensations_fail: bool) -> u64 {
         })
         .max();
     let refused = refused.filter(|_| compensations_fail).unwrap_or(0);
-    (3 + 2 * 2 * steps) * HOP_MS + refused
+    let waits = workflow.steps.iter().filter(|s| s.call().is_none());
+    let waits: u64 = waits.map(|s| s.longest_try().0 + NOTICED_MS).sum();
+    (3 + 2 * 2 * steps) * HOP_MS + refused + waits
 }
 
 /// If the orders in flight are capped, in total or for a workflow, they run in several groups, and a sweep admits

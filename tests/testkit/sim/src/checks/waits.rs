@@ -40,17 +40,19 @@ impl State {
         if counted && after.outbox.writer == Writer::Supervisor {
             let step = &workflow.steps[index];
             let policy = match &step.compensation {
-                Some(compensation) if compensates => &compensation.policy,
-                _ => &step.policy,
+                Some(compensation) if compensates => Some(&compensation.policy),
+                _ => step.call().map(|call| &call.policy),
             };
             // A write may happen long after it was decided; the timeline contains the time of the decision.
             let mut lines = after.incidents.iter().rev();
             let line = lines.find(|line| line.step.as_ref() == Some(&is.step));
             let decided = line.map_or(now, |line| line.at.0);
-            let wait = policy.retry_after(failures).map(|wait| Wait {
-                after: (after.run, failures),
-                until: decided + wait.0,
-            });
+            let wait = policy
+                .and_then(|p| p.retry_after(failures))
+                .map(|wait| Wait {
+                    after: (after.run, failures),
+                    until: decided + wait.0,
+                });
             self.history
                 .waits
                 .extend(wait.map(|wait| (leg.clone(), wait)));

@@ -13,7 +13,7 @@ use triad_core::{
     StepState, Timestamp, Work, invariants,
 };
 use triad_runtime::{Created, NewOrder, Write, Written};
-use triad_workflow::{Millis, Step, StepIndex, Workflow};
+use triad_workflow::{Call, Millis, Step, StepIndex, Workflow};
 
 use crate::definitions::{self, TIMING};
 use crate::kernel::InstanceId;
@@ -165,8 +165,7 @@ impl State {
         let Some(step) = workflow.steps.iter().find(|step| step.id == *id) else {
             return;
         };
-        let reads = step.input.expressions();
-        let mut reads = reads.iter().flat_map(|expression| expression.steps());
+        let mut reads = step.expressions().flat_map(|expression| expression.steps());
         let was_done = |id: &String| {
             let record = before.steps.iter().find(|s| s.step.as_str() == id);
             record.is_some_and(|record| record.state.output().is_some())
@@ -284,7 +283,8 @@ impl State {
         let failed = is.action.failures > was.action.failures
             || is.compensation.failures > was.compensation.failures;
         if let Some(since) = was.state.deferred_until().and(was.state.deferred_since()) {
-            let holds = !failed || now + slack > since.0 + step.policy.defer_for.0;
+            let patience = step.call().map_or(0, |call| call.policy.defer_for.0);
+            let holds = !failed || now + slack > since.0 + patience;
             self.kernel
                 .check("what-is-put-off-is-no-failure", holds, || {
                     format!("{was:?} at {now}")
@@ -365,7 +365,7 @@ impl State {
             .map_or(0, |since| self.kernel.now.saturating_sub(since.0));
         let patience = match (&step.compensation, out.direction) {
             (Some(compensation), Direction::Compensate) => compensation.policy.defer_for,
-            _ => step.policy.defer_for,
+            _ => step.call().map_or(Millis(0), |call| call.policy.defer_for),
         };
         self.kernel.coverage.reach(match taken {
             true => "silence: counted, for an agent had taken it",
@@ -389,7 +389,9 @@ impl State {
         let step = &workflow.steps[index];
         let record = &after.steps[index];
         let delayed = record.state.delayed_until().is_some();
-        let policy = &step.policy;
+        let Some(Call { policy, .. }) = step.call() else {
+            return;
+        };
         let reached = match &after.state {
             ProcessState::Pending { .. } | ProcessState::Processing(_) => {
                 match (delayed, record.state.is_retry_due()) {

@@ -208,7 +208,7 @@ where
     for threshold in 1..4 {
         let mut definition = workflow().definition.clone();
         definition.workflow = name.to_string();
-        definition.steps[0].action = format!("go-{threshold}");
+        definition.steps[0].action = Some(format!("go-{threshold}"));
         let version = WorkflowRef {
             name: name.clone(),
             hash: DefinitionHash::of(&definition),

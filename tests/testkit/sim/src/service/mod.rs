@@ -155,10 +155,13 @@ impl RemoteState {
     /// Number of effects of a step that are in place, under any of its keys.
     pub(crate) fn effects_of(&self, order: &Order, index: StepIndex, workflow: &Workflow) -> u32 {
         let step = &workflow.steps[index];
+        let Some(call) = step.call() else {
+            return 0;
+        };
         (0..=order.steps[index].key)
             .map(|n| {
                 let key = IdempotencyKey::of(&order.id, &step.id, Direction::Forward, n);
-                self.in_place(step.agent.as_str(), &key.0)
+                self.in_place(call.agent.as_str(), &key.0)
             })
             .sum()
     }

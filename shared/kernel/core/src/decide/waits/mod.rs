@@ -45,6 +45,10 @@ pub(super) fn begin(
         attempt: last.next(),
         since: now,
         until,
+        events: match kind {
+            StepKind::Await(wait) => wait.events.iter().map(|e| e.event.clone()).collect(),
+            StepKind::Timer(_) | StepKind::Call(_) => Vec::new(),
+        },
     });
     let output = match kind {
         StepKind::Await(wait) => events::collect(ctx, order, index, wait)?,

@@ -174,6 +174,17 @@ fn of_state(
                 let (what, calls) = ("failed, not counted yet", Some(*calls));
                 Some(told(*direction, *attempt, span, "bad", what, calls))
             }
+            Work::Parked { attempt, since, .. } => {
+                let direction = record.direction();
+                Some(told(
+                    direction,
+                    *attempt,
+                    (*since, now),
+                    "none",
+                    "waited for",
+                    None,
+                ))
+            }
             Work::Due { .. } | Work::Delayed { .. } | Work::Deferred { .. } => None,
         },
     }

@@ -66,7 +66,7 @@ pub(super) fn wait_at_last(
             let since = since.or(before.map(|before| before.span.to));
             wait(since?, now, "waits for its next attempt")
         }
-        Work::Out(_) | Work::Failed { .. } => None,
+        Work::Out(_) | Work::Parked { .. } | Work::Failed { .. } => None,
     }
 }
 
