@@ -108,6 +108,7 @@ fn build(world: &World, who: InstanceId, kind: Kind) -> Option<Handler> {
 fn actor_of(topic: &str) -> Option<Kind> {
     match topic {
         topics::ORDERS | topics::ORDERS_HIGH => Some(Kind::Submission),
+        topics::EVENTS => Some(Kind::Scheduler),
         t if topics::is_scheduler(t) => Some(Kind::Scheduler),
         t if t.starts_with("agent.") => Some(Kind::Agent),
         _ => None,
@@ -134,6 +135,7 @@ pub(crate) fn set_up(world: &World) {
         for (topic, partitions) in [
             (topics::ORDERS, sizes.orders_partitions),
             (topics::ORDERS_HIGH, 1),
+            (topics::EVENTS, sizes.orders_partitions),
             (topics::SCHEDULER, sizes.scheduler_partitions),
             (topics::SCHEDULER_HIGH, 1),
             (topics::STATUS, 1),

@@ -22,8 +22,8 @@ pub(crate) const AGENTS: [&str; 3] = ["stock", "bank", "mail"];
 /// The service that applies an effect for every call, even if it has seen the key before.
 pub(crate) const ONCE: &str = "mail";
 
-/// The first versions of the workflows.
-const FIRST: [&str; 13] = [
+/// The first versions of the workflows whose steps call services alone.
+const CALLING: [&str; 13] = [
     r#"{"workflow": "line", "search": {"item": "${details.item}"},
       "defaults": {"attempt_timeout": "4s", "retry": {"calls_per_attempt": 3, "initial": "50ms", "max": "500ms"}, "supervisor": {"failure_threshold": 2, "delay": "1s"}},
       "steps": [
@@ -112,8 +112,34 @@ const FIRST: [&str; 13] = [
         {"id": "right-of_64-0123456789-abcdefghijklmnopqrstuvwxyz_abcdefghijklmn", "agent": "mail", "action": "right", "after": [], "at_most_once": true, "compensation": {"action": "unright"}}]}"#,
 ];
 
+/// The first versions of the workflows of which a step waits for a moment or for events.
+const WAITING: [&str; 2] = [
+    r#"{"workflow": "sale", "progress": true,
+      "defaults": {"attempt_timeout": "4s", "retry": {"calls_per_attempt": 2, "initial": "50ms", "max": "300ms"}, "supervisor": {"failure_threshold": 2}},
+      "steps": [
+        {"id": "put-by", "agent": "stock", "action": "put-by", "compensation": {"action": "put-back"}},
+        {"id": "cool", "wait": {"for": "2s"}},
+        {"id": "paid", "await": {"event": "paid", "match": "event.sum == details.sum", "within": "20s"}},
+        {"id": "book", "agent": "bank", "action": "book", "input": {"payment": "${steps.paid.payment}"}, "compensation": {"action": "unbook"}}]}"#,
+    r#"{"workflow": "lease",
+      "defaults": {"attempt_timeout": "4s", "retry": {"calls_per_attempt": 2, "initial": "50ms", "max": "300ms"}, "supervisor": {"failure_threshold": 1}},
+      "steps": [
+        {"id": "draw-up", "agent": "stock", "action": "draw-up", "after": [], "compensation": {"action": "tear-up"}},
+        {"id": "agreed", "after": [], "await": {"all_of": [{"event": "paid"}, {"event": "signed"}], "within": "15s", "otherwise": "error"}},
+        {"id": "any", "after": ["draw-up"], "await": {"first_of": [{"event": "paid"}, {"event": "signed"}], "within": "12s", "otherwise": "continue"}},
+        {"id": "hand-over", "agent": "bank", "action": "hand-over", "after": ["agreed", "any"], "compensation": "none"}]}"#,
+];
+
 /// Later versions that may be published.
-const LATER: [&str; 7] = [
+const LATER: [&str; 8] = [
+    r#"{"workflow": "sale", "progress": true,
+      "defaults": {"attempt_timeout": "4s", "retry": {"calls_per_attempt": 2, "initial": "50ms", "max": "300ms"}, "supervisor": {"failure_threshold": 2}},
+      "steps": [
+        {"id": "put-by", "agent": "stock", "action": "put-by", "compensation": {"action": "put-back"}},
+        {"id": "cool", "wait": {"for": "1s"}},
+        {"id": "paid", "await": {"event": "paid", "match": "event.sum == details.sum", "within": "30s"}},
+        {"id": "book", "agent": "bank", "action": "book", "input": {"payment": "${steps.paid.payment}"}, "compensation": {"action": "unbook"}},
+        {"id": "rest", "wait": {"until": "${order.submitted_at}"}}]}"#,
     r#"{"workflow": "line", "search": {"gift": "${details.gift}", "item": "${details.item}"},
       "defaults": {"attempt_timeout": "5s", "retry": {"calls_per_attempt": 2, "initial": "50ms", "max": "500ms"}, "supervisor": {"failure_threshold": 2, "delay": "1s"}},
       "steps": [
@@ -176,12 +202,20 @@ fn compile_all(texts: &[&str]) -> Vec<Arc<Workflow>> {
     texts.iter().map(compile).collect()
 }
 
-static WORKFLOWS: LazyLock<Vec<Arc<Workflow>>> = LazyLock::new(|| compile_all(&FIRST));
+static WORKFLOWS: LazyLock<Vec<Arc<Workflow>>> = LazyLock::new(|| {
+    let waiting = compile_all(&WAITING);
+    compile_all(&CALLING).into_iter().chain(waiting).collect()
+});
 static NEWER: LazyLock<Vec<Arc<Workflow>>> = LazyLock::new(|| compile_all(&LATER));
 
 /// All workflows in their first version.
 pub(crate) fn workflows() -> &'static [Arc<Workflow>] {
     &WORKFLOWS
+}
+
+/// Those of the first version whose steps call services alone.
+pub(crate) fn calling() -> &'static [Arc<Workflow>] {
+    &WORKFLOWS[..CALLING.len()]
 }
 
 /// The later versions.

@@ -101,7 +101,7 @@ impl Lone {
             }
             kind => {
                 let name = rng
-                    .pick::<Arc<Workflow>>(definitions::workflows())
+                    .pick::<Arc<Workflow>>(definitions::calling())
                     .name
                     .as_str();
                 let older = if kind == 13 { Older::All } else { Older::Half };
@@ -221,7 +221,7 @@ impl Sample {
     fn drawn(rng: &mut Rng, n: usize) -> Self {
         Self {
             id: OrderId::new(scenario::drawn_id(rng, n)).expect("a good id"),
-            workflow: rng.pick::<Arc<Workflow>>(definitions::workflows()),
+            workflow: rng.pick::<Arc<Workflow>>(definitions::calling()),
             priority: match rng.chance(200) {
                 true => Priority::High,
                 false => Priority::Normal,

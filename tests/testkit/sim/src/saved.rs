@@ -16,7 +16,7 @@ use triad_runtime::settings::{AdmissionSettings, DownstreamSettings};
 use triad_workflow::{AgentName, Millis, WorkflowName};
 
 use crate::kernel::Faults;
-use crate::scenario::{NewOrder, is_misfit};
+use crate::scenario::{NewEvent, NewOrder, is_misfit};
 use crate::setup::{Setup, Sizes};
 
 /// The random choices from which a world is built.
@@ -95,6 +95,8 @@ struct Order {
     conflict: Option<String>,
     hurries: bool,
     repeats: u32,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    events: Vec<NewEvent>,
 }
 
 impl Saved {
@@ -113,6 +115,7 @@ impl Saved {
             conflict: o.conflict.as_deref().map(text),
             hurries: o.hurries,
             repeats: o.repeats,
+            events: o.events.clone(),
         };
         let downstreams = setup.downstreams.iter();
         Self {
@@ -162,6 +165,7 @@ impl Saved {
                 conflict: o.conflict.clone().map(String::into_bytes),
                 hurries: o.hurries,
                 repeats: o.repeats,
+                events: o.events.clone(),
                 // Computed with the current definitions.
                 misfit: is_misfit(workflow, &body["details"]),
             }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use triad_core::OrderId;
 use triad_core::ids::MAX_ORDER_ID_BYTES;
@@ -25,11 +26,57 @@ pub(crate) struct NewOrder {
     pub repeats: u32,
     /// Whether its details do not fit the schema of its workflow, so that it must never be stored.
     pub misfit: bool,
+    /// Events about it, as others send them.
+    pub events: Vec<NewEvent>,
+}
+
+/// An event about an order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct NewEvent {
+    /// When it is sent, from when the order is, in milliseconds. `None`: before the order.
+    pub after_ms: Option<u64>,
+    pub event: String,
+    pub id: String,
+    /// What it brings, as JSON.
+    pub data: Value,
+}
+
+/// Events for an order of a workflow that waits for some: in time, too late, twice, with another sum, of another name,
+/// before the order, or not at all.
+fn drawn_events(rng: &mut Rng, sum: &Value) -> Vec<NewEvent> {
+    let mut events = Vec::new();
+    for name in ["paid", "signed"] {
+        let mut add = |rng: &mut Rng, id: &str, name: &str, sum: &Value, most_ms: u64| {
+            let before = rng.chance(60);
+            events.push(NewEvent {
+                after_ms: (!before).then(|| rng.below(most_ms)),
+                event: name.to_owned(),
+                id: id.to_owned(),
+                data: json!({"sum": sum, "payment": "p-1"}),
+            });
+        };
+        if rng.chance(850) {
+            add(rng, "good", name, sum, 25_000);
+        }
+        if rng.chance(300) {
+            add(rng, "good", name, sum, 60_000);
+        }
+        if rng.chance(150) {
+            add(rng, "other", name, &json!(8), 20_000);
+        }
+        if rng.chance(80) {
+            add(rng, "good", "unknown", sum, 20_000);
+        }
+    }
+    events
 }
 
 /// The workflow that has a schema of its details, and the longest note that fits it, in characters; as in
 /// `crate::definitions`. Written here once more, because the production code is checked against it.
 const PARTICULAR: (&str, usize) = ("shelf", 50);
+
+/// The workflows of which a step waits for events.
+pub(crate) const WAITS: [&str; 2] = ["sale", "lease"];
 
 /// Whether details do not fit the schema of their workflow.
 pub(crate) fn is_misfit(workflow: &str, details: &Value) -> bool {
@@ -48,8 +95,20 @@ pub(crate) struct Sent {
     pub open: usize,
     /// Records that must be dead-lettered, as topic, partition and offset.
     pub letters: BTreeSet<String>,
-    /// Records that one machine had in memory when it died, in the same form: they may be dead-lettered or not.
+    /// Events for orders.
+    pub events: Vec<SentEvent>,
+    /// Records that may be dead-lettered or not, in the same form: those that one machine had in memory when it died,
+    /// and events, of which it depends on the moment.
     pub forgotten: BTreeSet<String>,
+}
+
+/// An event that was sent.
+#[derive(Debug)]
+pub(crate) struct SentEvent {
+    pub order: OrderId,
+    pub event: NewEvent,
+    /// Its record, as topic, partition and offset.
+    pub record: String,
 }
 
 /// Random orders; with `conflicts`, some are followed by a conflicting one.
@@ -68,6 +127,10 @@ pub(crate) fn orders(rng: &mut Rng, count: usize, conflicts: bool) -> Vec<NewOrd
             details["item"] = Value::Null;
         }
         let misfit = is_misfit(&workflow, &details);
+        let events = match WAITS.contains(&workflow.as_str()) {
+            true => drawn_events(rng, &details["sum"]),
+            false => Vec::new(),
+        };
         let mut body = json!({"order_id": id, "workflow": workflow, "details": details});
         if rng.chance(200) {
             body["reply_topic"] = json!(REPLIES);
@@ -89,6 +152,7 @@ pub(crate) fn orders(rng: &mut Rng, count: usize, conflicts: bool) -> Vec<NewOrd
             hurries,
             repeats: u32::try_from(rng.below(10) / 8).unwrap_or(0),
             misfit,
+            events,
         }
     };
     (0..count).map(|n| order(rng, n)).collect()
@@ -166,6 +230,7 @@ fn of_body(body: &Value) -> NewOrder {
         value: body.to_string().into_bytes(),
         conflict: None,
         misfit: false,
+        events: Vec::new(),
         hurries: false,
         repeats: 0,
     }
@@ -184,7 +249,7 @@ pub(crate) fn failing_order(n: usize) -> NewOrder {
 /// A record that cannot be handled: topic, value, and the name under which it is counted.
 pub(crate) fn poison(rng: &mut Rng) -> (&'static str, Vec<u8>, &'static str) {
     let deep = || "[".repeat(500).into_bytes();
-    match rng.below(8) {
+    match rng.below(10) {
         0 => ("orders", b"{oops".to_vec(), "input: poison order"),
         1 => ("orders", vec![0xff, 0xfe, b'{'], "input: poison order"),
         2 => ("orders", Vec::new(), "input: poison order"),
@@ -200,6 +265,12 @@ pub(crate) fn poison(rng: &mut Rng) -> (&'static str, Vec<u8>, &'static str) {
             "input: poison scheduler message",
         ),
         6 => ("scheduler", Vec::new(), "input: poison scheduler message"),
+        7 => ("events", b"{oops".to_vec(), "input: poison event"),
+        8 => (
+            "events",
+            br#"{"order_id": "nobody", "event": "paid"}"#.to_vec(),
+            "input: poison event",
+        ),
         _ => ("agent.stock", b"\xc3\x28".to_vec(), "input: poison request"),
     }
 }

@@ -1,12 +1,13 @@
 //! Sends the input of a world: orders, some of them repeatedly or with different content, unreadable records between
 //! them, and later versions of the workflows.
 
+use serde_json::json;
 use triad_core::{Envelope, OrderId, topics};
 use triad_workflow::{Workflow, hash};
 
 use crate::definitions;
 use crate::kernel::{OUTSIDE, Owner};
-use crate::scenario::{self, NewOrder};
+use crate::scenario::{self, NewEvent, NewOrder, SentEvent};
 use crate::world::{State, World};
 
 /// A record that is sent from outside of the installation.
@@ -33,7 +34,8 @@ fn send(world: &World, topic: &str, key: Option<&str>, value: Vec<u8>, letter: b
 
 /// Sends the orders, some repeatedly, some with different content, and unreadable records between them.
 pub(crate) fn send_orders(world: &World, orders: Vec<NewOrder>, over_ms: u64, poison: usize) {
-    world.state().sent.open = orders.len() + poison;
+    let events = orders.iter().map(|order| order.events.len()).sum::<usize>();
+    world.state().sent.open = orders.len() + poison + events;
     for order in orders {
         let world = world.clone();
         world.clone().spawn(Owner::World, async move {
@@ -50,6 +52,12 @@ pub(crate) fn send_orders(world: &World, orders: Vec<NewOrder>, over_ms: u64, po
                 coverage.reach("deadline: asked for by an order");
             }
             let key = Some(order.id.as_str());
+            for event in order.events.clone() {
+                match event.after_ms {
+                    None => send_event(&world, &order.id, event),
+                    Some(_) => send_later(&world, order.id.clone(), event),
+                }
+            }
             if let Ok(id) = OrderId::new(order.id.clone()) {
                 let mut state = world.state();
                 if order.misfit {
@@ -98,6 +106,52 @@ pub(crate) fn send_orders(world: &World, orders: Vec<NewOrder>, over_ms: u64, po
             world.state().sent.open -= 1;
         });
     }
+}
+
+/// Sends an event after its time.
+fn send_later(world: &World, order: String, event: NewEvent) {
+    let world = world.clone();
+    world.clone().spawn(Owner::World, async move {
+        world.sleep(event.after_ms.unwrap_or(0)).await;
+        send_event(&world, &order, event);
+    });
+}
+
+fn send_event(world: &World, order: &str, event: NewEvent) {
+    let value = json!({"event": event.event, "id": event.id, "data": event.data});
+    let envelope = from_outside(topics::EVENTS, Some(order), value.to_string().into_bytes());
+    let mut state = world.state();
+    let State {
+        kernel, bus, sent, ..
+    } = &mut *state;
+    let (partition, offset) = bus.append(kernel, OUTSIDE, envelope);
+    let record = format!("{}/{partition}/{offset}", topics::EVENTS);
+    let known = sent.events.iter().any(|e| {
+        e.order.as_str() == order && e.event.id == event.id && e.event.event == event.event
+    });
+    kernel.coverage.reach(
+        match (
+            known,
+            &event.after_ms,
+            event.id.as_str(),
+            event.event.as_str(),
+        ) {
+            (true, ..) => "input: event again",
+            (_, None, ..) => "input: event before its order",
+            (_, _, _, "unknown") => "input: event that no step awaits",
+            (_, _, "other", _) => "input: event that does not match",
+            _ => "input: event",
+        },
+    );
+    sent.forgotten.insert(record.clone());
+    if let Ok(order) = OrderId::new(order) {
+        sent.events.push(SentEvent {
+            order,
+            event,
+            record,
+        });
+    }
+    sent.open -= 1;
 }
 
 /// Publishes later versions of workflows while orders run, and sometimes a first version again.

@@ -101,6 +101,7 @@ pub(crate) fn check_final_state(state: &State) -> Findings {
     letters(state, &mut found);
     letters_first(state, &mut found);
     misfits(state, &mut found);
+    super::events::check(state, &mut found);
     super::search::searched(state, &mut found);
     found
 }

@@ -3,6 +3,7 @@
 mod calls;
 mod campaigns;
 mod deadline;
+mod events;
 mod final_state;
 mod findings;
 pub(crate) mod liveness;

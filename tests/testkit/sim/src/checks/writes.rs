@@ -132,6 +132,7 @@ impl State {
             self.found(found);
             self.check_steps(before, after, &workflow);
             self.check_waits(before, after, &workflow);
+            self.check_events(before, after, &workflow);
         } else {
             // In the other version a step may be at another position, so single steps are not compared.
             let found = invariants::of_record(after, &workflow);

@@ -1,0 +1,144 @@
+//! Checks of events from outside: none is lost, none is taken twice, and one that came in time is not missed.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use triad_core::received::KeptEvent;
+use triad_core::{Order, ProcessState, StepState, topics};
+use triad_workflow::{StepKind, Workflow};
+
+use super::findings::Findings;
+use crate::scenario::SentEvent;
+use crate::world::State;
+
+/// The name of the event, and the field of the details that it must repeat, of the one step that has a condition; as in
+/// `crate::definitions`. Written here once more, because the production code is checked against it.
+const MATCHED: (&str, &str) = ("sale", "sum");
+
+impl State {
+    /// Checks what a write does to the waits of an order.
+    pub(crate) fn check_events(&mut self, before: &Order, after: &Order, workflow: &Workflow) {
+        self.reach_events(before, after);
+        let is_new = before.state.name() != after.state.name();
+        let cause = after
+            .state
+            .cause()
+            .filter(|cause| is_new && cause.code == "no-event");
+        let Some(id) = cause.and_then(|cause| cause.step.clone()) else {
+            return;
+        };
+        self.kernel.coverage.reach("saw: event did not come");
+        let Some(StepKind::Await(wait)) =
+            workflow.steps.iter().find(|s| s.id == id).map(|s| &s.kind)
+        else {
+            return;
+        };
+        let details = self.store.details(&before.id).unwrap_or_default();
+        let fits = |event: &&KeptEvent| {
+            let is_awaited = wait
+                .events
+                .iter()
+                .any(|awaited| awaited.event == event.event);
+            let own = event.step.as_ref() == Some(&id) && event.data.is_some();
+            let is_free = event.step.is_none() && fits(workflow, event, &details);
+            is_awaited && (own || is_free)
+        };
+        let there: BTreeSet<&str> = before
+            .events
+            .iter()
+            .filter(fits)
+            .map(|e| e.event.as_str())
+            .collect();
+        let needed = if wait.needs_all { wait.events.len() } else { 1 };
+        self.kernel.check(
+            "an-event-that-came-in-time-is-not-missed",
+            there.len() < needed,
+            || format!("{}: {id} has {:?}", before.id, before.events),
+        );
+    }
+
+    fn reach_events(&mut self, before: &Order, after: &Order) {
+        let coverage = &mut self.kernel.coverage;
+        if after.events.len() > before.events.len() {
+            let kept = after.events.iter().any(|event| event.step.is_none());
+            coverage.reach(if kept {
+                "saw: event kept"
+            } else {
+                "saw: event taken"
+            });
+        }
+        for (was, is) in before.steps.iter().zip(&after.steps) {
+            let ended = was.state.parked_until().is_some()
+                && matches!(is.state, StepState::Completed { .. });
+            let has = after
+                .events
+                .iter()
+                .any(|event| event.step.as_ref() == Some(&is.step));
+            if ended && !has {
+                coverage.reach("saw: wait over");
+            }
+        }
+    }
+}
+
+/// Whether an event fulfils the condition of its step.
+fn fits(workflow: &Workflow, event: &KeptEvent, details: &Value) -> bool {
+    let (name, field) = MATCHED;
+    workflow.name.as_str() != name
+        || event
+            .data
+            .as_ref()
+            .is_some_and(|data| data["sum"] == details[field])
+}
+
+/// An event is in its order's record, or in the topic of dead letters; one that was given up with its order is gone
+/// with it.
+pub(super) fn check(state: &State, found: &mut Findings) {
+    let letters: BTreeSet<String> = state
+        .bus
+        .all(topics::DEAD_LETTER)
+        .filter_map(|stored| stored.envelope.id().map(str::to_owned))
+        .collect();
+    for sent in &state.sent.events {
+        let order = state.store.order(&sent.order);
+        let is_told = letters.contains(&sent.record);
+        let is_had = order.is_some_and(|order| has(order, sent));
+        let is_gone = state.store.is_gone(&sent.order);
+        let holds = is_told || is_had || is_gone;
+        found.check("g7-an-event-is-had-or-told", holds, || {
+            format!("{sent:?}: {:?}", order.map(|o| &o.events))
+        });
+    }
+    for order in state.store.orders() {
+        let ids: BTreeSet<_> = order.events.iter().map(|e| (&e.event, &e.id)).collect();
+        for event in &order.events {
+            let was_sent = state.sent.events.iter().any(|sent| {
+                sent.order == order.id
+                    && (&sent.event.event, &sent.event.id) == (&event.event, &event.id)
+            });
+            let is_once = ids.len() == order.events.len();
+            found.check(
+                "an-event-was-sent-and-is-had-once",
+                was_sent && is_once,
+                || format!("{}: {:?}", order.id, order.events),
+            );
+        }
+        if order.workflow.name.as_str() == MATCHED.0
+            && matches!(order.state, ProcessState::Processed { .. })
+        {
+            let paid = order
+                .events
+                .iter()
+                .any(|e| e.event == "paid" && e.id == "good" && e.step.is_some());
+            found.check("a-sale-that-is-done-is-paid", paid, || {
+                format!("{}: {:?}", order.id, order.events)
+            });
+        }
+    }
+}
+
+fn has(order: &Order, sent: &SentEvent) -> bool {
+    let is_it =
+        |event: &KeptEvent| (&event.event, &event.id) == (&sent.event.event, &sent.event.id);
+    order.events.iter().any(is_it)
+}
