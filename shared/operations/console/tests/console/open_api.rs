@@ -71,6 +71,10 @@ async fn every_answer_of_the_document_is_given() {
         let wrong = format!("{path}?wrong=1");
         assert_eq!(both(&client, &wrong, &[]).await, 400, "{path}");
     }
+    for path in ["/v1/operate/orders/%", "/v1/operate/orders/a%f"] {
+        let said = client.send("GET", path, &[], b"").await;
+        assert_eq!(said.is(), (400, "bad-path".into()), "{path}");
+    }
     let against = format!(
         "/v1/operate/workflows/w/{}?against={}",
         newer.hash,
