@@ -54,8 +54,8 @@ pub struct File {
     /// of an order links there. Variable: TRIAD_CONSOLE_TRACE_URL.
     #[serde(default)]
     console_trace_url: Option<String>,
-    /// Whether models may act at /mcp of the HTTP interface, where operators may; without it they may look
-    /// alone. Variable: TRIAD_MCP_ACTS.
+    /// Whether models may act at /mcp of the HTTP interface, where operators may; without it models are
+    /// read-only there. Variable: TRIAD_MCP_ACTS.
     #[serde(default)]
     mcp_acts: Option<bool>,
     /// Where metrics are offered to Prometheus, address and port; without it nowhere. Variable:
@@ -156,7 +156,7 @@ enum Mode {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum Named {
-    /// Operators may look, and not act.
+    /// Operators are read-only: no act is done.
     ReadOnly,
 }
 

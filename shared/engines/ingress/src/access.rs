@@ -6,13 +6,17 @@
 //! cross-origin without a preflight.
 
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use http::header::{AUTHORIZATION, HOST, WWW_AUTHENTICATE};
-use http::{HeaderMap, StatusCode, Uri};
+use http::HeaderMap;
+use http::header::{AUTHORIZATION, HOST};
+use http::request::Parts;
+use triad_console::request::bearer;
 use triad_console::tokens::{Role, Tokens, TokensError};
 use triad_console::{Caller, Digest, Keys};
+use triad_operator::operations::Problem;
 
-use crate::problem::Problem;
+use crate::settings::{Settings, StartError};
 use crate::watched::Watched;
 
 /// The callers that are accepted.
@@ -24,20 +28,45 @@ pub(crate) enum Access {
 }
 
 impl Access {
+    /// Reads the file of tokens, again whenever it changes. Without such a file the address must be a loopback one.
+    pub(crate) fn open(settings: &Settings) -> Result<Self, StartError> {
+        let ip = settings.listen.ip().to_canonical();
+        let Some(file) = settings.tokens.clone() else {
+            return match ip.is_loopback() {
+                true => Ok(Self::Machine),
+                false => Err(StartError::Open(ip)),
+            };
+        };
+        let wrong = |why| StartError::Tokens {
+            file: file.clone(),
+            why,
+        };
+        let of = file.clone();
+        let is_first = AtomicBool::new(true);
+        let read = move || match (Tokens::read(&of), is_first.swap(false, Ordering::Relaxed)) {
+            // All tokens were removed from the file.
+            (Err(TokensError::Empty), false) => {
+                tracing::warn!(file = %of.display(), "the file has no token any more: every request is refused");
+                Ok(Tokens::default())
+            }
+            (read, _) => read,
+        };
+        let watched = Watched::open(vec![file.clone()], Box::new(read)).map_err(wrong)?;
+        Ok(Self::Tokens(watched))
+    }
+
     /// Refuses a request that lacks the role.
-    pub(crate) fn check(&self, uri: &Uri, headers: &HeaderMap, role: Role) -> Result<(), Problem> {
+    pub(crate) fn check(&self, head: &Parts, role: Role) -> Result<(), Problem> {
         match self {
-            Self::Machine => names_this_machine(uri, headers),
-            Self::Tokens(tokens) => permits(&tokens.get(), headers, role),
+            Self::Machine => names_this_machine(head),
+            Self::Tokens(tokens) => permits(&tokens.get(), &head.headers, role),
         }
     }
-}
 
-impl Access {
     /// Refuses a request that a web page may have sent: without tokens, the host must name this machine.
-    pub(crate) fn reached(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
+    pub(crate) fn reached(&self, head: &Parts) -> Result<(), Problem> {
         match self {
-            Self::Machine => names_this_machine(uri, headers),
+            Self::Machine => names_this_machine(head),
             Self::Tokens(_) => Ok(()),
         }
     }
@@ -57,43 +86,27 @@ impl Keys for Access {
 }
 
 fn permits(tokens: &Tokens, headers: &HeaderMap, role: Role) -> Result<(), Problem> {
-    let Some(told) = headers.get(AUTHORIZATION) else {
-        return Err(unknown(
-            "there is no bearer token",
-            "Bearer realm=\"triad\"",
+    let Some(entry) = bearer(headers).and_then(|token| tokens.find(token)) else {
+        let text = match headers.contains_key(AUTHORIZATION) {
+            true => "the bearer token is not known",
+            false => "there is no bearer token",
+        };
+        return Err(Problem::new(401, "token", text).next(
+            "Send the header `Authorization: Bearer TOKEN` with a token of this installation.",
         ));
-    };
-    let found = bearer(told.as_bytes()).and_then(|token| tokens.find(token));
-    let Some(entry) = found else {
-        let challenge = "Bearer realm=\"triad\", error=\"invalid_token\"";
-        return Err(unknown("the bearer token is not known", challenge));
     };
     if entry.may(role) {
         return Ok(());
     }
     let text = format!("the token {} has not the role {role}", entry.name);
-    let challenge = "Bearer realm=\"triad\", error=\"insufficient_scope\"";
-    Err(Problem::new(StatusCode::FORBIDDEN, "role", text)
-        .next("Use a token with this role, or have an operator give it one.")
-        .header(WWW_AUTHENTICATE, challenge))
+    Err(Problem::forbidden("role", text)
+        .next("Use a token with this role, or have an operator give it one."))
 }
 
-fn unknown(text: &'static str, challenge: &'static str) -> Problem {
-    Problem::new(StatusCode::UNAUTHORIZED, "token", text)
-        .next("Send the header `Authorization: Bearer TOKEN` with a token of this installation.")
-        .header(WWW_AUTHENTICATE, challenge)
-}
-
-/// The token of an `Authorization` header; the scheme is case-insensitive (RFC 9110, section 11.1).
-fn bearer(value: &[u8]) -> Option<&[u8]> {
-    let (scheme, token) = value.split_at_checked(7)?;
-    let is_bearer = scheme.eq_ignore_ascii_case(b"bearer ");
-    is_bearer.then(|| token.trim_ascii())
-}
-
-fn names_this_machine(uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
-    let header = headers.get(HOST).map(|host| host.to_str().unwrap_or("?"));
-    let named = uri.authority().map(http::uri::Authority::as_str);
+fn names_this_machine(head: &Parts) -> Result<(), Problem> {
+    let header = head.headers.get(HOST);
+    let header = header.map(|host| host.to_str().unwrap_or("?"));
+    let named = head.uri.authority().map(http::uri::Authority::as_str);
     // HTTP/1.0 needs no host; a browser always sends one.
     let Some(host) = named.or(header) else {
         return Ok(());
@@ -102,7 +115,7 @@ fn names_this_machine(uri: &Uri, headers: &HeaderMap) -> Result<(), Problem> {
         return Ok(());
     }
     let text = "without tokens a request has to name this machine by localhost or its address";
-    Err(Problem::new(StatusCode::FORBIDDEN, "host", text)
+    Err(Problem::forbidden("host", text)
         .next("Use http://127.0.0.1, or give the server a file of tokens."))
 }
 
@@ -139,15 +152,6 @@ mod tests {
             "127.0.0.1.example",
         ] {
             assert!(!is_local(host), "{host}");
-        }
-    }
-
-    #[test]
-    fn the_scheme_is_bearer_in_any_case() {
-        assert_eq!(bearer(b"Bearer abc"), Some(&b"abc"[..]));
-        assert_eq!(bearer(b"bEARER  abc "), Some(&b"abc"[..]));
-        for other in [&b"Basic abc"[..], b"Bearer", b"", b"abc", b"Bearerabc"] {
-            assert_eq!(bearer(other), None);
         }
     }
 }

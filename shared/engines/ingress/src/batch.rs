@@ -4,56 +4,34 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
-use hyper::body::Incoming;
-use serde::Serialize;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
-use triad_core::OrderId;
+use triad_console::answer::Details;
+use triad_console::{Answer, Body, answer};
+use triad_core::{OrderId, Priority};
+use triad_operator::operations::Problem;
 use triad_runtime::{InputRecord, StateStore};
 
-use crate::answer::{self, Answer, Taken};
+use crate::forms::{LineAnswer, Taken};
 use crate::orders::{record, taken};
-use crate::problem::{self, Problem};
+use crate::problem::with_next;
 use crate::queue::GROUP;
 use crate::service::Service;
-use crate::target::Query;
 
 /// Longest wait of one group of lines for room in the queue.
 const ROOM_WITHIN: Duration = Duration::from_secs(5);
 /// Time after which no further group of lines is submitted.
 const ALL_WITHIN: Duration = Duration::from_secs(60);
 
-/// Answer for one line.
-#[derive(Serialize)]
-#[serde(untagged)]
-enum LineResult<'a> {
-    Taken {
-        line: usize,
-        status: u16,
-        order_id: &'a OrderId,
-        result: Taken,
-    },
-    Refused {
-        line: usize,
-        #[serde(flatten)]
-        problem: problem::Body<'a>,
-    },
-}
-
 impl<S: StateStore> Service<S> {
     /// Submits a batch. Groups of lines are submitted one after the other, so that lines of one order keep their
     /// order.
     pub(crate) async fn submit_batch(
         &self,
-        query: Query,
+        priority: Priority,
         headers: &HeaderMap,
-        body: Incoming,
+        body: Body,
     ) -> Result<Answer, Problem> {
-        if query.wait.is_some() {
-            let text =
-                "?wait is not allowed for a batch; query each order with GET /v1/orders/{id}?wait";
-            return Err(Problem::bad("bad-query", text));
-        }
         let limits = &self.front.limits;
         let read = self
             .front
@@ -67,12 +45,12 @@ impl<S: StateStore> Service<S> {
         for group in lines.chunks(GROUP) {
             let records = group
                 .iter()
-                .map(|(_, line)| record(line.to_vec(), query.priority, headers));
+                .map(|(_, line)| record(line.to_vec(), priority, headers));
             let answered = match Instant::now() < until {
                 true => self.submit_group(records.collect(), &held).await,
                 false => vec![Err(out_of_time()); group.len()],
             };
-            for ((line, _), answered) in group.iter().zip(&answered) {
+            for ((line, _), answered) in group.iter().zip(answered) {
                 write(&mut answers, *line, answered)?;
             }
         }
@@ -95,7 +73,7 @@ impl<S: StateStore> Service<S> {
 
 fn out_of_time() -> Problem {
     let text = "the lines before it took all the time of the batch";
-    Problem::again(StatusCode::SERVICE_UNAVAILABLE, "not-now", text, 1)
+    Problem::later("not-now", text, 1)
 }
 
 /// The lines that are not blank, with their numbers from 1.
@@ -107,11 +85,7 @@ fn lines(body: &[u8], most: usize) -> Result<Vec<(usize, &[u8])>, Problem> {
         }
         if lines.len() == most {
             let text = format!("a batch has {most} lines at most");
-            return Err(Problem::new(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "too-many-lines",
-                text,
-            ));
+            return Err(Problem::new(413, "too-many-lines", text));
         }
         lines.push((at + 1, line));
     }
@@ -127,22 +101,22 @@ fn lines(body: &[u8], most: usize) -> Result<Vec<(usize, &[u8])>, Problem> {
 fn write(
     answers: &mut Vec<u8>,
     line: usize,
-    answered: &Result<(OrderId, Taken), Problem>,
+    answered: Result<(OrderId, Taken), Problem>,
 ) -> Result<(), Problem> {
-    let told = match answered {
-        Ok((order_id, result)) => LineResult::Taken {
+    let answered = answered.map_err(with_next);
+    let told = match &answered {
+        Ok((order_id, result)) => LineAnswer::Taken {
             line,
             status: result.status().as_u16(),
             order_id,
             result: *result,
         },
-        Err(problem) => LineResult::Refused {
+        Err(problem) => LineAnswer::Refused {
             line,
-            problem: problem.body(),
+            problem: Details::of(problem),
         },
     };
-    let written = serde_json::to_writer(&mut *answers, &told);
-    written.map_err(|e| Problem::internal(format!("a line has no form: {e}")))?;
+    serde_json::to_writer(&mut *answers, &told)?;
     answers.push(b'\n');
     Ok(())
 }

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::StatusCode;
+use axum::body::HttpBody;
 use http_body_util::BodyExt;
-use hyper::body::{Body, Incoming};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-
-use crate::problem::Problem;
+use triad_console::Body;
+use triad_operator::operations::Problem;
 
 /// The unit in which memory is counted, in bytes.
 const UNIT: usize = 1024;
@@ -39,7 +38,7 @@ impl Memory {
     /// arrived, not the declared length.
     pub(crate) async fn read(
         &self,
-        body: Incoming,
+        body: Body,
         limit: usize,
         within: Duration,
     ) -> Result<BodyRead, Problem> {
@@ -51,18 +50,15 @@ impl Memory {
         // Sets no timer if the body has arrived already.
         let read = tokio::time::timeout(within, self.collect(body, limit, told));
         let late = |_| {
-            Problem::new(
-                StatusCode::REQUEST_TIMEOUT,
-                "body-timeout",
-                format!("the body has not come within {} s", within.as_secs_f32()),
-            )
+            let text = format!("the body has not come within {} s", within.as_secs_f32());
+            Problem::new(408, "body-timeout", text)
         };
         read.await.map_err(late)?
     }
 
     async fn collect(
         &self,
-        mut body: Incoming,
+        mut body: Body,
         limit: usize,
         told: usize,
     ) -> Result<BodyRead, Problem> {
@@ -94,14 +90,11 @@ impl Memory {
     fn hold(&self, units: usize) -> Result<OwnedSemaphorePermit, Problem> {
         let units = u32::try_from(units).unwrap_or(u32::MAX);
         let held = Arc::clone(&self.0).try_acquire_many_owned(units);
-        held.map_err(|_| {
-            let text = "the memory for request bodies is full";
-            Problem::again(StatusCode::TOO_MANY_REQUESTS, "queue-full", text, 1)
-        })
+        held.map_err(|_| Problem::busy("queue-full", "the memory for request bodies is full", 1))
     }
 }
 
 fn too_large(limit: usize) -> Problem {
     let text = format!("the body is larger than {limit} bytes");
-    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", text)
+    Problem::new(413, "too-large", text)
 }

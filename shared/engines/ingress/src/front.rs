@@ -1,21 +1,20 @@
-//! Parts shared by all servers of this crate: access, bounds, and the operators' part.
+//! What all paths of a server share: access, bounds, and the paths of operators.
 
-use std::future::Future;
 use std::sync::Arc;
 
+use axum::extract::Request;
 use bytes::Bytes;
-use http::{Request, Response};
-use hyper::body::Incoming;
 use tokio_util::sync::CancellationToken;
-use triad_console::{Answers, Body, Keys, MAX_BODY_BYTES, STRANGER_BODY_BYTES, elsewhere};
+use triad_console::{
+    Answer, Answers, Keys, MAX_BODY_BYTES, STRANGER_BODY_BYTES, answer, elsewhere, no_path,
+};
+use triad_operator::operations::Problem;
 
 use crate::access::Access;
-use crate::answer::{self, Answer};
 use crate::body::Memory;
-use crate::problem::Problem;
 use crate::settings::Limits;
 
-/// Settings that a listener takes from the service behind it.
+/// Access, bounds and operators of one server.
 pub(crate) struct Front {
     pub(crate) access: Arc<Access>,
     /// Memory budget for the bodies of orders; no other bodies use it.
@@ -31,48 +30,24 @@ pub(crate) struct Front {
     pub(crate) operators: Option<Arc<dyn Answers>>,
 }
 
-/// Answers the requests of a listener.
-pub(crate) trait Serves: Send + Sync + 'static {
-    /// The settings for the listener.
-    fn front(&self) -> &Front;
-
-    /// Answers a request; a problem becomes an answer.
-    fn answer(&self, request: Request<Incoming>) -> impl Future<Output = Response<Body>> + Send;
-}
-
-/// Converts an answer with a complete body.
-pub(crate) fn into_response(answer: Answer) -> Response<Body> {
-    answer.map(Body::new)
-}
-
-/// A problem as an answer.
-pub(crate) fn refused(problem: &Problem) -> Answer {
-    tracing::debug!(code = problem.code, detail = %problem.detail, "refused");
-    answer::problem(problem)
-}
-
 impl Front {
-    /// Whether a request is for operators, and this server serves them.
-    pub(crate) fn is_for_operators(&self, request: &Request<Incoming>) -> bool {
+    /// Answers a request for a path that is not one of applications.
+    pub(crate) async fn answer(&self, request: Request) -> Answer {
         let path = request.uri().path();
-        let operators = self.operators.as_ref();
-        operators.is_some_and(|operators| operators.is_ours(path))
-    }
-
-    /// Answers a request of operators.
-    pub(crate) async fn operate(&self, request: Request<Incoming>) -> Response<Body> {
-        match self.of_operators(request).await {
-            Ok(answer) => answer,
-            Err(problem) => into_response(refused(&problem)),
+        match &self.operators {
+            Some(operators) if operators.is_ours(path) => {
+                let answered = self.operate(&**operators, request).await;
+                answered.unwrap_or_else(|problem| answer::problem(&problem))
+            }
+            Some(_) => elsewhere(path),
+            None => answer::problem(&no_path()),
         }
     }
 
-    async fn of_operators(&self, request: Request<Incoming>) -> Result<Response<Body>, Problem> {
-        let Some(operators) = &self.operators else {
-            return Err(Problem::internal("this server does not serve operators"));
-        };
+    /// Answers a request of operators.
+    async fn operate(&self, operators: &dyn Answers, request: Request) -> Result<Answer, Problem> {
         let (head, body) = request.into_parts();
-        self.access.reached(&head.uri, &head.headers)?;
+        self.access.reached(&head)?;
         let within = self.limits.body_within;
         let keys: Arc<dyn Keys> = self.access.clone();
         let read = match operators.knows(&head.headers, &*keys) {
@@ -83,7 +58,7 @@ impl Front {
             false => {
                 let memory = &self.strangers_memory;
                 let read = memory.read(body, STRANGER_BODY_BYTES, within).await;
-                read.map_err(Problem::of_stranger)?
+                read.map_err(of_stranger)?
             }
         };
         let request = Request::from_parts(head, Bytes::from(read.bytes));
@@ -93,18 +68,14 @@ impl Front {
     }
 }
 
-/// A server only for operators.
-pub(crate) struct OperatorsAlone(pub(crate) Front);
-
-impl Serves for OperatorsAlone {
-    fn front(&self) -> &Front {
-        &self.0
-    }
-
-    async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
-        if self.0.is_for_operators(&request) {
-            return self.0.operate(request).await;
+/// The problem of an unknown caller whose body is too large: it must log in first.
+fn of_stranger(problem: Problem) -> Problem {
+    match problem.status {
+        413 => {
+            let text = "the caller is not logged in, so its body is not read";
+            Problem::new(401, "token", text)
+                .next("Send the header `Authorization: Bearer TOKEN`, or log in at /console/.")
         }
-        elsewhere(request.uri().path())
+        _ => problem,
     }
 }

@@ -25,22 +25,24 @@
 //! | module | owns |
 //! |---|---|
 //! | `server` | the listener, its connections, the stop |
-//! | `front` | parts shared by all servers, and the requests of operators |
-//! | `service`, `orders`, `batch` | one request and its answer |
-//! | `target`, `body`, `access` | the parts of a request, and access control |
+//! | `front` | what all paths share, and the paths of operators |
+//! | `service`, `orders`, `batch` | the paths of applications |
+//! | `forms`, `open_api` | types of requests and answers, and the document that is made from them |
+//! | `body`, `access` | reading bodies within bounds, and access control |
 //! | `ready` | storage that every order needs |
 //! | `queue` | the queue of orders to Submission |
 //! | `order_end_waiters` | requests that wait for ends, and their notification |
-//! | `answer`, `problem` | answers and errors |
+//! | `problem` | why an order is not taken, as a problem over HTTP |
 //! | `tls`, `watched` | files, read again when they change: those of TLS, and of [tokens](triad_console::tokens) |
 //!
 //! Architecture invariant: this crate decides nothing about an order.
 
 mod access;
-mod answer;
 mod batch;
 mod body;
+mod forms;
 mod front;
+mod open_api;
 mod order_end_waiters;
 mod orders;
 mod problem;
@@ -49,10 +51,10 @@ mod ready;
 mod server;
 mod service;
 mod settings;
-mod target;
 mod tls;
 mod watched;
 
+pub use open_api::document;
 pub use order_end_waiters::{MAX_WAITING, OrderEndWaiters};
 pub use ready::Writable;
 pub use server::Server;

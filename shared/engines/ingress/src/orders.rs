@@ -3,20 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderMap, StatusCode};
-use hyper::body::Incoming;
+use http::header::LOCATION;
+use http::{HeaderMap, HeaderValue, StatusCode};
+use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
+use triad_console::{Answer, Body, answer};
 use triad_core::message::TRACEPARENT;
 use triad_core::submission::MAX_SUBMISSION_BYTES;
 use triad_core::{Order, OrderId, Priority, topics};
+use triad_operator::operations::Problem;
 use triad_runtime::submission::Submitted;
 use triad_runtime::{InputRecord, StateStore};
 
-use crate::answer::{self, Answer, Taken};
+use crate::forms::{Kind, Submitted as SubmittedForm, Taken};
 use crate::order_end_waiters::WaitPermit;
-use crate::problem::Problem;
+use crate::problem;
 use crate::service::Service;
-use crate::target::Query;
 
 /// Reads of the store by all waiting requests together, in each [`Limits::look_every`](crate::Limits).
 const LOOKS: usize = 256;
@@ -28,16 +30,17 @@ impl<S: StateStore> Service<S> {
     /// Submits one order.
     pub(crate) async fn submit(
         &self,
-        query: Query,
+        wait: Option<Duration>,
+        priority: Priority,
         headers: &HeaderMap,
-        body: Incoming,
+        body: Body,
     ) -> Result<Answer, Problem> {
         // Taken before the submission, so that a request that gets no permit to wait has submitted nothing.
-        let wait = query.wait.map(|wait| self.place(wait)).transpose()?;
+        let wait = wait.map(|wait| self.place(wait)).transpose()?;
         let within = self.front.limits.body_within;
         let read = self.front.memory.read(body, MAX_SUBMISSION_BYTES, within);
         let read = read.await?;
-        let record = record(read.bytes, query.priority, headers);
+        let record = record(read.bytes, priority, headers);
         let held = Some(Arc::new(read.held));
         let answers = self
             .queue
@@ -46,7 +49,7 @@ impl<S: StateStore> Service<S> {
         let one = answers.into_iter().next();
         let (id, taken) = taken(&one.ok_or_else(|| Problem::internal("there is no answer"))?)?;
         let Some((place, until)) = wait else {
-            return Ok(answer::taken(taken.status(), &id, taken, None));
+            return submitted(taken.status(), &id, taken, None);
         };
         let look_at = match taken {
             Taken::Accepted => Instant::now() + FIRST_LOOK,
@@ -57,13 +60,17 @@ impl<S: StateStore> Service<S> {
             Some(order) if order.state.is_finished() => taken.status(),
             _ => StatusCode::ACCEPTED,
         };
-        let view = order.map(|order| answer::view(&order, &self.timing, &self.hidden));
-        Ok(answer::taken(status, &id, taken, view.transpose()?))
+        let view = order.map(|order| self.hidden.view(&order, &self.timing));
+        submitted(status, &id, taken, view.transpose()?)
     }
 
     /// Answers with an order, now or at its end.
-    pub(crate) async fn get(&self, id: &OrderId, query: Query) -> Result<Answer, Problem> {
-        let found = match query.wait {
+    pub(crate) async fn get(
+        &self,
+        id: &OrderId,
+        wait: Option<Duration>,
+    ) -> Result<Answer, Problem> {
+        let found = match wait {
             None => self.load(id).await?.map(Arc::new),
             Some(wait) => {
                 let (place, until) = self.place(wait)?;
@@ -72,20 +79,17 @@ impl<S: StateStore> Service<S> {
         };
         let Some(order) = found else {
             let text = format!("there is no order {id}, or it has expired");
-            let problem = Problem::new(StatusCode::NOT_FOUND, "no-such-order", text);
+            let problem = Problem::missing("no-such-order", text);
             return Err(
                 problem.next("Check the id; an order that was never taken can be submitted.")
             );
         };
-        let is_early = query.wait.is_some() && !order.state.is_finished();
+        let is_early = wait.is_some() && !order.state.is_finished();
         let status = match is_early {
             true => StatusCode::ACCEPTED,
             false => StatusCode::OK,
         };
-        Ok(answer::json(
-            status,
-            &answer::view(&order, &self.timing, &self.hidden)?,
-        ))
+        answer::json(status, &self.hidden.view(&order, &self.timing)?)
     }
 
     /// A permit to wait, and the end of the wait.
@@ -93,7 +97,7 @@ impl<S: StateStore> Service<S> {
         let until = Instant::now() + wait;
         let place = self.ends.place().ok_or_else(|| {
             let text = "too many requests wait for ends of orders";
-            Problem::again(StatusCode::TOO_MANY_REQUESTS, "too-many-waiting", text, 5)
+            Problem::busy("too-many-waiting", text, 5)
         })?;
         Ok((place, until))
     }
@@ -139,20 +143,16 @@ impl<S: StateStore> Service<S> {
     pub(crate) async fn load(&self, id: &OrderId) -> Result<Option<Order>, Problem> {
         let found = self.store.load(vec![id.clone()]).await.pop();
         let found = found.ok_or_else(|| Problem::internal("the store has not answered"))?;
-        found.map_err(|e| Problem::from(&e))
+        Ok(found?)
     }
 }
 
 /// An order in the form of a topic's record, for Submission.
-pub(crate) fn record(
-    value: Vec<u8>,
-    priority: Option<Priority>,
-    headers: &HeaderMap,
-) -> InputRecord {
+pub(crate) fn record(value: Vec<u8>, priority: Priority, headers: &HeaderMap) -> InputRecord {
     let trace = headers.get(TRACEPARENT);
     let trace = trace.map(|trace| (TRACEPARENT.to_owned(), Some(trace.as_bytes().to_vec())));
     InputRecord {
-        topic: topics::orders(priority.unwrap_or_default()).to_owned(),
+        topic: topics::orders(priority).to_owned(),
         partition: -1,
         offset: -1,
         timestamp_ms: -1,
@@ -167,16 +167,29 @@ pub(crate) fn taken(submitted: &Submitted) -> Result<(OrderId, Taken), Problem> 
     match submitted {
         Submitted::Accepted(id) => Ok((id.clone(), Taken::Accepted)),
         Submitted::Repeated(id) => Ok((id.clone(), Taken::Repeated)),
-        Submitted::Refused(refusal) => Err(refusal.into()),
-        Submitted::Rejected(why) => {
-            let why = why.clone();
-            Err(Problem::again(
-                StatusCode::TOO_MANY_REQUESTS,
-                "no-room",
-                why,
-                2,
-            ))
-        }
-        Submitted::Later(why) => Err(why.into()),
+        Submitted::Refused(refusal) => Err(problem::refused(refusal)),
+        Submitted::Rejected(why) => Err(Problem::busy("no-room", why.clone(), 2)),
+        Submitted::Later(why) => Err(problem::later(why)),
     }
+}
+
+/// The answer for an accepted order. `order` is its record, if the request waited for the end.
+fn submitted(
+    status: StatusCode,
+    id: &OrderId,
+    result: Taken,
+    order: Option<Value>,
+) -> Result<Answer, Problem> {
+    let form = SubmittedForm {
+        kind: Kind::Submitted,
+        order_id: id,
+        result,
+        order,
+    };
+    let mut answer = answer::json(status, &form)?;
+    // A new order's id needs no percent-encoding.
+    if let Ok(place) = HeaderValue::try_from(format!("/v1/orders/{id}")) {
+        answer.headers_mut().insert(LOCATION, place);
+    }
+    Ok(answer)
 }

@@ -1,11 +1,10 @@
 //! The listener, its connections, and the stop.
 
-use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use axum::Router;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -19,16 +18,16 @@ use tokio_io_timeout::TimeoutStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use triad_console::tokens::{Tokens, TokensError};
+use tower_service::Service as _;
 use triad_runtime::submission::Submission;
 use triad_runtime::{Bus, Clock, DefinitionStore, StateStore};
 
 use crate::access::Access;
 use crate::body::Memory;
-use crate::front::{Front, OperatorsAlone, Serves};
+use crate::front::Front;
 use crate::order_end_waiters::OrderEndWaiters;
 use crate::queue::Queue;
-use crate::service::Service;
+use crate::service::{self, Service};
 use crate::settings::{Settings, StartError};
 use crate::tls::{self, TlsError};
 use crate::watched::Watched;
@@ -42,8 +41,6 @@ const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
 /// Memory budget for the bodies of unknown callers, in bytes: some 120 concurrent log-ins.
 const STRANGERS_BODY_BYTES: usize = 1024 * 1024;
-
-type WatchedTls = Watched<ServerConfig, TlsError>;
 
 /// A running server: one that takes orders, or one for operators alone. If it is dropped without
 /// [`stop`](Self::stop), the requests under way get no answer.
@@ -70,9 +67,9 @@ impl Server {
     /// Begins to listen, for orders and, with [`Settings::operators`], for operators. `submission` stores the orders;
     /// they are read from `store`.
     ///
-    /// The bus of `submission` should be a [`Noticing`](crate::Noticing) with the same `ends`, and so should those of
-    /// the other handlers of this process. The end of an order whose status passes no such bus is found only by the
-    /// periodic reads of the store ([`Limits::look_every`](crate::Limits::look_every)).
+    /// The handlers of this process should write by [`OrderEndWaiters::commit`], with the same `ends`. An end that is
+    /// written otherwise is found only by the periodic reads of the store
+    /// ([`Limits::look_every`](crate::Limits::look_every)).
     ///
     /// # Errors
     /// [`StartError::Open`] if the address is not a loopback one and there are no tokens, [`StartError::Tokens`] or
@@ -90,21 +87,19 @@ impl Server {
     {
         let (timing, hidden) = (settings.timing, settings.hidden.clone());
         let written = settings.written.clone();
-        let (front, tls, listener) = opened(settings).await?;
-        let (queue, handing_over) = Queue::start(&submission, front.limits.orders);
-        let server = Self::of(&front, listener.1, handing_over);
+        let opened = Opened::of(settings).await?;
+        let (queue, handing_over) = Queue::start(&submission, opened.front.limits.orders);
         let service = Service {
             store,
             queue,
             ends,
-            front,
+            front: Arc::clone(&opened.front),
             timing,
             hidden,
             written,
             ready_at: Mutex::default(),
         };
-        server.take_in(service, tls, listener.0);
-        Ok(server)
+        Ok(opened.serve(service::router(service), handing_over))
     }
 
     /// Begins to listen only for operators ([`Settings::operators`]): no order is accepted.
@@ -112,33 +107,8 @@ impl Server {
     /// # Errors
     /// The same as those of [`start`](Self::start).
     pub async fn for_operators(settings: Settings) -> Result<Self, StartError> {
-        let (front, tls, (listener, address)) = opened(settings).await?;
-        let server = Self::of(&front, address, Vec::new());
-        server.take_in(OperatorsAlone(front), tls, listener);
-        Ok(server)
-    }
-
-    fn of(front: &Front, address: SocketAddr, handing_over: Vec<JoinHandle<()>>) -> Self {
-        Self {
-            address,
-            stopping: front.stopping.clone(),
-            broken_off: CancellationToken::new(),
-            tasks: TaskTracker::new(),
-            handing_over,
-            within: front.limits.stop_within.min(LONGEST_STOP),
-        }
-    }
-
-    /// Begins to accept connections.
-    fn take_in(&self, service: impl Serves, tls: Option<WatchedTls>, listener: TcpListener) {
-        let door = Arc::new(Door {
-            service,
-            tls,
-            tasks: self.tasks.clone(),
-            broken_off: self.broken_off.clone(),
-        });
-        self.tasks.spawn(Arc::clone(&door).look_at_files());
-        self.tasks.spawn(door.accept(listener));
+        let opened = Opened::of(settings).await?;
+        Ok(opened.serve(Router::new(), Vec::new()))
     }
 
     /// The address that is listened on, with its port.
@@ -175,34 +145,70 @@ impl Settings {
     /// # Errors
     /// Those of [`Server::start`], except for [`StartError::Listen`].
     pub fn check(&self) -> Result<(), StartError> {
-        access(self)?;
-        open_tls(self)?;
+        Access::open(self)?;
+        tls::watch(self.tls.clone())?;
         Ok(())
     }
 }
 
-/// The parts of a server: access, TLS, and the listener with its address.
-async fn opened(
-    settings: Settings,
-) -> Result<(Front, Option<WatchedTls>, (TcpListener, SocketAddr)), StartError> {
-    let access = access(&settings)?;
-    let tls = open_tls(&settings)?;
-    let ip = settings.listen.ip().to_canonical();
-    if !ip.is_loopback() && tls.is_none() {
-        tracing::warn!(%ip, "tokens and orders can be read on their way: there is no TLS");
+/// A server that listens, and accepts no connection yet.
+struct Opened {
+    front: Arc<Front>,
+    tls: Option<Watched<ServerConfig, TlsError>>,
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl Opened {
+    async fn of(settings: Settings) -> Result<Self, StartError> {
+        let access = Access::open(&settings)?;
+        let tls = tls::watch(settings.tls.clone())?;
+        let ip = settings.listen.ip().to_canonical();
+        if !ip.is_loopback() && tls.is_none() {
+            tracing::warn!(%ip, "tokens and orders can be read on their way: there is no TLS");
+        }
+        let (listener, address) = listen(settings.listen).await?;
+        let limits = settings.limits;
+        let front = Arc::new(Front {
+            access: Arc::new(access),
+            memory: Memory::new(limits.body_bytes),
+            operators_memory: Memory::new(limits.operator_body_bytes),
+            strangers_memory: Memory::new(STRANGERS_BODY_BYTES),
+            stopping: CancellationToken::new(),
+            operators: settings.operators,
+            limits,
+        });
+        Ok(Self {
+            front,
+            tls,
+            listener,
+            address,
+        })
     }
-    let listener = listen(settings.listen).await?;
-    let limits = settings.limits;
-    let front = Front {
-        access: Arc::new(access),
-        memory: Memory::new(limits.body_bytes),
-        operators_memory: Memory::new(limits.operator_body_bytes),
-        strangers_memory: Memory::new(STRANGERS_BODY_BYTES),
-        stopping: CancellationToken::new(),
-        operators: settings.operators,
-        limits,
-    };
-    Ok((front, tls, listener))
+
+    /// Begins to accept connections, for the paths of applications and all others of the server.
+    fn serve(self, applications: Router, handing_over: Vec<JoinHandle<()>>) -> Server {
+        let front = Arc::clone(&self.front);
+        let others = move |request| async move { front.answer(request).await };
+        let server = Server {
+            address: self.address,
+            stopping: self.front.stopping.clone(),
+            broken_off: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+            handing_over,
+            within: self.front.limits.stop_within.min(LONGEST_STOP),
+        };
+        let door = Arc::new(Door {
+            front: self.front,
+            paths: applications.fallback(others),
+            tls: self.tls,
+            tasks: server.tasks.clone(),
+            broken_off: server.broken_off.clone(),
+        });
+        server.tasks.spawn(Arc::clone(&door).look_at_files());
+        server.tasks.spawn(door.accept(self.listener));
+        server
+    }
 }
 
 async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
@@ -212,54 +218,21 @@ async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartE
     Ok((listener, bound))
 }
 
-fn access(settings: &Settings) -> Result<Access, StartError> {
-    let ip = settings.listen.ip().to_canonical();
-    let Some(file) = settings.tokens.clone() else {
-        return match ip.is_loopback() {
-            true => Ok(Access::Machine),
-            false => Err(StartError::Open(ip)),
-        };
-    };
-    let wrong = |why| StartError::Tokens {
-        file: file.clone(),
-        why,
-    };
-    let of = file.clone();
-    let is_first = AtomicBool::new(true);
-    let read = move || match (Tokens::read(&of), is_first.swap(false, Ordering::Relaxed)) {
-        // All tokens were removed from the file.
-        (Err(TokensError::Empty), false) => {
-            tracing::warn!(file = %of.display(), "the file has no token any more: every request is refused");
-            Ok(Tokens::default())
-        }
-        (read, _) => read,
-    };
-    let watched = Watched::open(vec![file.clone()], Box::new(read)).map_err(wrong)?;
-    Ok(Access::Tokens(watched))
-}
-
-fn open_tls(settings: &Settings) -> Result<Option<WatchedTls>, TlsError> {
-    let open = |files: crate::tls::TlsFiles| {
-        let paths = vec![files.certificate.clone(), files.key.clone()];
-        Watched::open(paths, Box::new(move || tls::read(&files)))
-    };
-    settings.tls.clone().map(open).transpose()
-}
-
 /// Accepts connections.
-struct Door<S> {
-    service: S,
-    tls: Option<WatchedTls>,
+struct Door {
+    front: Arc<Front>,
+    paths: Router,
+    tls: Option<Watched<ServerConfig, TlsError>>,
     tasks: TaskTracker,
     broken_off: CancellationToken,
 }
 
-impl<S: Serves> Door<S> {
+impl Door {
     /// Accepts connections until the server stops. At the bound, further connections wait in the system's queue.
     async fn accept(self: Arc<Self>, listener: TcpListener) {
-        let most = self.service.front().limits.connections;
+        let most = self.front.limits.connections;
         let places = Arc::new(Semaphore::new(most.clamp(1, Semaphore::MAX_PERMITS)));
-        let stopping = self.service.front().stopping.clone();
+        let stopping = self.front.stopping.clone();
         let next = async {
             loop {
                 let Ok(place) = Arc::clone(&places).acquire_owned().await else {
@@ -282,7 +255,7 @@ impl<S: Serves> Door<S> {
             () = stopping.cancelled() => {}
         }
         // Streams of events would otherwise last for minutes.
-        if let Some(operators) = &self.service.front().operators {
+        if let Some(operators) = &self.front.operators {
             operators.stop();
         }
     }
@@ -299,7 +272,7 @@ impl<S: Serves> Door<S> {
     async fn serve(&self, stream: TcpStream) {
         // An answer is one write, so delaying packets gains nothing.
         let _ = stream.set_nodelay(true);
-        let limits = &self.service.front().limits;
+        let limits = &self.front.limits;
         let mut stream = TimeoutStream::new(stream);
         stream.set_write_timeout(Some(limits.body_within));
         let stream = Box::pin(stream);
@@ -316,9 +289,8 @@ impl<S: Serves> Door<S> {
     }
 
     async fn serve_connection<T: AsyncRead + AsyncWrite + Unpin>(&self, stream: T) {
-        let limits = &self.service.front().limits;
-        let service =
-            service_fn(|request| async { Ok::<_, Infallible>(self.service.answer(request).await) });
+        let limits = &self.front.limits;
+        let service = service_fn(|request| self.paths.clone().call(request));
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(limits.header_within)
@@ -328,7 +300,7 @@ impl<S: Serves> Door<S> {
         let mut connection = std::pin::pin!(connection);
         let ended = tokio::select! {
             ended = connection.as_mut() => ended,
-            () = self.service.front().stopping.cancelled() => {
+            () = self.front.stopping.cancelled() => {
                 connection.as_mut().graceful_shutdown();
                 connection.await
             }
@@ -340,10 +312,9 @@ impl<S: Serves> Door<S> {
 
     /// Checks periodically whether the files have changed.
     async fn look_at_files(self: Arc<Self>) {
-        let every = self.service.front().limits.files_every;
-        let stopping = self.service.front().stopping.clone();
-        let is_watched =
-            self.tls.is_some() || matches!(*self.service.front().access, Access::Tokens(_));
+        let every = self.front.limits.files_every;
+        let stopping = self.front.stopping.clone();
+        let is_watched = self.tls.is_some() || matches!(*self.front.access, Access::Tokens(_));
         while is_watched && !stopping.is_cancelled() {
             tokio::select! {
                 () = tokio::time::sleep(every) => {}
@@ -352,7 +323,7 @@ impl<S: Serves> Door<S> {
             let door = Arc::clone(&self);
             // Blocking: the file may be on a slow file system.
             let looked = tokio::task::spawn_blocking(move || {
-                if let Access::Tokens(tokens) = &*door.service.front().access {
+                if let Access::Tokens(tokens) = &*door.front.access {
                     tokens.reload_if_changed();
                 }
                 if let Some(tls) = &door.tls {

@@ -1,27 +1,29 @@
-//! One request and its answer.
+//! The paths of applications, and the state that their requests share.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
-use http::{HeaderMap, Method, Request, Response, StatusCode};
-use hyper::body::Incoming;
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::routing::{get, post};
+use http::StatusCode;
+use http::request::Parts;
 use tokio::time::Instant;
+use triad_console::request::{InPath, in_path, media};
 use triad_console::tokens::Role;
-use triad_console::{Body, Hidden, elsewhere};
+use triad_console::{Answer, Body, Hidden, answer, not_allowed};
 use triad_core::{OrderId, Timing};
+use triad_operator::operations::Problem;
 use triad_runtime::StateStore;
 
-use crate::answer::{self, Answer};
-use crate::front::{Front, Serves, into_response, refused};
+use crate::forms::{GetQuery, Health, HealthStatus, SubmitQuery, query, wait};
+use crate::front::Front;
+use crate::open_api;
 use crate::order_end_waiters::OrderEndWaiters;
-use crate::problem::Problem;
+use crate::problem::with_next;
 use crate::queue::Queue;
 use crate::ready::Writable;
-use crate::target::{self, Path, Query};
 
-/// The OpenAPI document, as it is served.
-pub(crate) const OPEN_API: &str = include_str!("../openapi.json");
 /// How long a successful readiness check is cached.
 const READY_FOR: Duration = Duration::from_secs(1);
 
@@ -30,7 +32,7 @@ pub(crate) struct Service<S> {
     pub(crate) store: S,
     pub(crate) queue: Queue,
     pub(crate) ends: OrderEndWaiters,
-    pub(crate) front: Front,
+    pub(crate) front: Arc<Front>,
     pub(crate) timing: Timing,
     /// The fields of payloads whose values are not shown.
     pub(crate) hidden: Hidden,
@@ -40,67 +42,85 @@ pub(crate) struct Service<S> {
     pub(crate) ready_at: Mutex<Option<Instant>>,
 }
 
-impl<S: StateStore> Serves for Service<S> {
-    fn front(&self) -> &Front {
-        &self.front
-    }
+type Shared<S> = State<Arc<Service<S>>>;
 
-    async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
-        if self.front.is_for_operators(&request) {
-            return self.front.operate(request).await;
-        }
-        if request.uri().path() == "/" && self.front.operators.is_some() {
-            return elsewhere("/");
-        }
-        let answered = self.route(request).await;
-        into_response(answered.unwrap_or_else(|problem| refused(&problem)))
-    }
+/// The paths of applications.
+pub(crate) fn router<S: StateStore>(service: Service<S>) -> Router {
+    let submit = async |State(service): Shared<S>, request: Request| {
+        let (head, body) = request.into_parts();
+        answered(service.take(&head, body).await)
+    };
+    let show = async |State(service): Shared<S>, id: InPath, request: Request| {
+        let (head, _) = request.into_parts();
+        answered(service.show(&head, id).await)
+    };
+    let ready = async |State(service): Shared<S>| {
+        let ready = service.is_ready().await;
+        answered(ready.and_then(|()| well(HealthStatus::Ready)))
+    };
+    Router::new()
+        .route("/v1/orders", post(submit))
+        .route("/v1/orders/{id}", get(show))
+        .route(
+            "/v1/openapi.json",
+            get(async || answer::of(StatusCode::OK, "application/json", open_api::text())),
+        )
+        .route("/healthz", get(async || answered(well(HealthStatus::Up))))
+        .route("/readyz", get(ready))
+        .method_not_allowed_fallback(async || answered(Err(not_allowed())))
+        .with_state(Arc::new(service))
+}
+
+fn answered(made: Result<Answer, Problem>) -> Answer {
+    made.unwrap_or_else(|problem| answer::problem(&with_next(problem)))
+}
+
+fn well(status: HealthStatus) -> Result<Answer, Problem> {
+    answer::json(StatusCode::OK, &Health { status })
 }
 
 impl<S: StateStore> Service<S> {
-    async fn route(&self, request: Request<Incoming>) -> Result<Answer, Problem> {
-        let (head, body) = request.into_parts();
-        let Some(path) = Path::of(head.uri.path()) else {
-            let text = "this path does not exist";
-            return Err(Problem::new(StatusCode::NOT_FOUND, "no-such-path", text));
-        };
-        let reads = matches!(head.method, Method::GET | Method::HEAD);
-        match path {
-            Path::Orders if head.method == Method::POST => {
-                self.front
-                    .access
-                    .check(&head.uri, &head.headers, Role::Submit)?;
-                let query = Query::of(&head.uri, self.front.limits.wait)?;
-                match media(&head.headers)? {
-                    Media::Order => self.submit(query, &head.headers, body).await,
-                    Media::Batch => self.submit_batch(query, &head.headers, body).await,
-                }
+    /// Takes an order, or a batch.
+    async fn take(&self, head: &Parts, body: Body) -> Result<Answer, Problem> {
+        self.front.access.check(head, Role::Submit)?;
+        let query: SubmitQuery = query(&head.uri)?;
+        let wait = wait(query.wait.as_deref(), self.front.limits.wait)?;
+        let known = [
+            "application/json",
+            "application/x-ndjson",
+            "application/jsonl",
+        ];
+        match media(&head.headers, &known)? {
+            "application/json" => self.submit(wait, query.priority, &head.headers, body).await,
+            _ if wait.is_some() => {
+                let text = "?wait is not allowed for a batch; query each order with GET /v1/orders/{id}?wait";
+                Err(Problem::bad("bad-query", text))
             }
-            Path::Order(spelt) if reads => {
-                self.front
-                    .access
-                    .check(&head.uri, &head.headers, Role::Read)?;
-                let query = Query::of(&head.uri, self.front.limits.wait)?.without_priority()?;
-                self.get(&target::order_id(spelt)?, query).await
-            }
-            Path::OpenApi if reads => Ok(answer::of(StatusCode::OK, "application/json", OPEN_API)),
-            Path::Health if reads => Ok(well("up")),
-            Path::Ready if reads => self.is_ready().await.map(|()| well("ready")),
-            path => Err(answer::not_allowed(path.allow())),
+            _ => self.submit_batch(query.priority, &head.headers, body).await,
         }
+    }
+
+    /// Shows an order.
+    async fn show(&self, head: &Parts, id: InPath) -> Result<Answer, Problem> {
+        self.front.access.check(head, Role::Read)?;
+        let query: GetQuery = query(&head.uri)?;
+        let wait = wait(query.wait.as_deref(), self.front.limits.wait)?;
+        let bad = |why| Problem::bad("bad-order-id", why);
+        let fields = in_path(&head.uri, id).map_err(|problem| bad(problem.detail.into_owned()))?;
+        let id = fields.iter().next().map(|(_, id)| id).unwrap_or_default();
+        let id = OrderId::new(id).map_err(|e| bad(e.to_string()))?;
+        self.get(&id, wait).await
     }
 
     /// Whether orders can be accepted: the server is not stopping, the store answers, and every storage can be
     /// written. A success is cached for a second.
     async fn is_ready(&self) -> Result<(), Problem> {
-        let unavailable = StatusCode::SERVICE_UNAVAILABLE;
         if self.front.stopping.is_cancelled() {
-            let text = "the server is stopping";
-            return Err(Problem::again(unavailable, "stopping", text, 5));
+            return Err(Problem::later("stopping", "the server is stopping", 5));
         }
         if !self.queue.has_room() {
             let text = "too many orders wait to be stored";
-            return Err(Problem::again(unavailable, "queue-full", text, 1));
+            return Err(Problem::later("queue-full", text, 1));
         }
         let last = *self.ready_at();
         if last.is_some_and(|at| at.elapsed() < READY_FOR) {
@@ -110,9 +130,8 @@ impl<S: StateStore> Service<S> {
         let any = OrderId::new("readyz").map_err(|e| Problem::internal(e.to_string()))?;
         self.load(&any).await?;
         for each in &self.written {
-            each.try_write()
-                .await
-                .map_err(|why| Problem::again(unavailable, "not-writable", why, 5))?;
+            let written = each.try_write().await;
+            written.map_err(|why| Problem::later("not-writable", why, 5))?;
         }
         *self.ready_at() = Some(Instant::now());
         Ok(())
@@ -120,52 +139,5 @@ impl<S: StateStore> Service<S> {
 
     fn ready_at(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
         self.ready_at.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn well(status: &'static str) -> Answer {
-    answer::json(StatusCode::OK, &serde_json::json!({ "status": status }))
-}
-
-/// Media type of a body.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Media {
-    /// One order.
-    Order,
-    /// An order on each line.
-    Batch,
-}
-
-/// The media type of a body, which is required: see [`crate::access`].
-fn media(headers: &HeaderMap) -> Result<Media, Problem> {
-    let unsupported = |text: &'static str| {
-        Problem::new(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "unsupported-media-type",
-            text,
-        )
-    };
-    if headers
-        .get(CONTENT_ENCODING)
-        .is_some_and(|v| v != "identity")
-    {
-        return Err(unsupported("Content-Encoding is not supported"));
-    }
-    let told = headers
-        .get(CONTENT_TYPE)
-        .and_then(|told| told.to_str().ok());
-    let told = told
-        .and_then(|told| told.split(';').next())
-        .unwrap_or_default()
-        .trim();
-    let is = |media: &str| told.eq_ignore_ascii_case(media);
-    if is("application/json") {
-        Ok(Media::Order)
-    } else if is("application/x-ndjson") || is("application/jsonl") {
-        Ok(Media::Batch)
-    } else {
-        Err(unsupported(
-            "Content-Type is application/json for one order, application/x-ndjson for an order a line",
-        ))
     }
 }

@@ -11,6 +11,8 @@ use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
+use crate::watched::Watched;
+
 /// The server's certificate and private key for TLS, each in a PEM file. The server looks at the files every
 /// [`Limits::files_every`](crate::Limits::files_every) (2 s by default), and reads both again when one has
 /// changed; connections that come later use what was read. If the changed files cannot be used, those that
@@ -39,8 +41,19 @@ pub enum TlsError {
     Unfit(#[from] rustls::Error),
 }
 
+/// Reads the files, again whenever they change; `None` if there are none.
+pub(crate) fn watch(
+    files: Option<TlsFiles>,
+) -> Result<Option<Watched<ServerConfig, TlsError>>, TlsError> {
+    let open = |files: TlsFiles| {
+        let paths = vec![files.certificate.clone(), files.key.clone()];
+        Watched::open(paths, Box::new(move || read(&files)))
+    };
+    files.map(open).transpose()
+}
+
 /// The server's side of TLS 1.2 and 1.3, without client certificates, for HTTP/1.1.
-pub(crate) fn read(files: &TlsFiles) -> Result<ServerConfig, TlsError> {
+fn read(files: &TlsFiles) -> Result<ServerConfig, TlsError> {
     let of = |file: &Path, why| TlsError::File {
         file: file.to_owned(),
         why,

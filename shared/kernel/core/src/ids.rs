@@ -164,6 +164,7 @@ impl<'de> Deserialize<'de> for WorkflowRef {
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Serialize, Deserialize,
 )]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "lowercase")]
 pub enum Priority {
     /// The normal lane.

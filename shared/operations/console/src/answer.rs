@@ -7,14 +7,15 @@ use bytes::Bytes;
 use futures::stream::StreamExt;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Response, StatusCode};
+use schemars::JsonSchema;
 use serde::Serialize;
 use triad_operator::operations::Problem;
 
-/// The HTTP answer to a request of an operator: status, headers and body.
+/// An HTTP answer: status, headers and body.
 pub type Answer = Response<Body>;
 
-/// A complete answer of a media type, with `no-store`.
-pub(crate) fn of(status: StatusCode, media: &'static str, body: impl Into<Bytes>) -> Answer {
+/// A complete answer of a media type. No cache may keep it: it may be for one caller only.
+pub fn of(status: StatusCode, media: &'static str, body: impl Into<Bytes>) -> Answer {
     with(status, media, Body::from(body.into()))
 }
 
@@ -37,9 +38,12 @@ fn with(status: StatusCode, media: &'static str, body: Body) -> Answer {
 }
 
 /// An answer in JSON.
-pub(crate) fn json(body: &impl Serialize) -> Result<Answer, Problem> {
+///
+/// # Errors
+/// [`Problem`] `internal`, if the body has no form in JSON.
+pub fn json(status: StatusCode, body: &impl Serialize) -> Result<Answer, Problem> {
     let body = serde_json::to_vec(body)?;
-    Ok(of(StatusCode::OK, "application/json", body))
+    Ok(of(status, "application/json", body))
 }
 
 /// The status of a problem.
@@ -52,20 +56,35 @@ pub(crate) fn title(problem: &Problem) -> &'static str {
     status(problem).canonical_reason().unwrap_or("Problem")
 }
 
-/// A problem as a JSON answer.
-pub(crate) fn problem(problem: &Problem) -> Answer {
-    #[derive(Serialize)]
-    struct Details<'a> {
-        title: &'static str,
-        #[serde(flatten)]
-        problem: &'a Problem,
+/// Problem details (RFC 9457). Their `type` is left out, which stands for `about:blank`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Problem")]
+pub struct Details<'a> {
+    /// The status in words.
+    title: &'static str,
+    /// The problem itself.
+    #[serde(flatten)]
+    #[schemars(with = "Problem")]
+    problem: &'a Problem,
+}
+
+impl<'a> Details<'a> {
+    /// The form in which answers have a problem.
+    #[must_use]
+    pub fn of(problem: &'a Problem) -> Self {
+        Self {
+            title: title(problem),
+            problem,
+        }
     }
-    let details = Details {
-        title: title(problem),
-        problem,
-    };
+}
+
+/// A problem as a JSON answer, with the headers that belong to it.
+#[must_use]
+pub fn problem(problem: &Problem) -> Answer {
+    tracing::debug!(code = %problem.code, detail = %problem.detail, "refused");
     // Cannot fail: the body has only texts and numbers.
-    let body = serde_json::to_vec(&details).unwrap_or_default();
+    let body = serde_json::to_vec(&Details::of(problem)).unwrap_or_default();
     let answer = of(status(problem), "application/problem+json", body);
     with_problem(problem, answer)
 }
@@ -76,9 +95,11 @@ pub(crate) fn with_problem(problem: &Problem, mut answer: Answer) -> Answer {
     if let Some(after) = problem.retry_after {
         headers.insert(RETRY_AFTER, after.into());
     }
-    if problem.status == 401 {
-        let bearer = HeaderValue::from_static("Bearer realm=\"triad\"");
-        headers.insert(WWW_AUTHENTICATE, bearer);
-    }
+    let challenge = match (problem.status, &*problem.code) {
+        (401, _) => "Bearer realm=\"triad\"",
+        (403, "role") => "Bearer realm=\"triad\", error=\"insufficient_scope\"",
+        _ => return answer,
+    };
+    headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
     answer
 }

@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{RawPathParams, RawQuery, Request, State};
 use axum::routing::{get, post};
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_TYPE};
+use http::header::ACCEPT;
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 use serde_json::{Map, Value};
@@ -22,9 +21,7 @@ use crate::desk::Desk;
 use crate::events;
 use crate::open_api;
 pub(crate) use crate::open_api::ROOT;
-
-/// The decoded fields of a path, or why they cannot be decoded.
-pub(crate) type InPath = Result<RawPathParams, RawPathParamsRejection>;
+use crate::request::{InPath, in_path, media};
 
 /// The media type of answers that Triad's own client reads ([`triad_operator::operations::Answer::exact`]).
 const EXACT: &str = "application/vnd.triad+json";
@@ -56,12 +53,14 @@ pub(crate) fn router(desk: Arc<Desk>) -> Router {
 }
 
 /// The path does not exist.
-pub(crate) fn no_path() -> Problem {
+#[must_use]
+pub fn no_path() -> Problem {
     Problem::missing("no-such-path", "this path does not exist")
 }
 
-/// The path has other methods.
-pub(crate) fn not_allowed() -> Problem {
+/// The path has other methods. A router adds the header `Allow`.
+#[must_use]
+pub fn not_allowed() -> Problem {
     let text = "this path has other methods: the header Allow names them";
     Problem::new(405, "method-not-allowed", text)
 }
@@ -110,7 +109,10 @@ async fn read(
     let (head, _) = request.into_parts();
     let answered = async {
         let caller = known(&desk, &head, true)?;
-        let fields = fields(&in_path(parameters)?, query.as_deref().unwrap_or_default())?;
+        let fields = fields(
+            &in_path(&head.uri, parameters)?,
+            query.as_deref().unwrap_or_default(),
+        )?;
         let operation = (route.from_query)(&fields).map_err(|why| wrong_query(route, &why))?;
         answered(&desk, &caller, &head.headers, operation).await
     };
@@ -130,7 +132,7 @@ async fn act(
         // Another site can have a browser send a form with a cookie, but not with an `Authorization` header.
         let caller = known(&desk, &head, false)?;
         let mut fields = object(&head.headers, &whole(body).await?)?;
-        for (name, value) in &in_path(parameters)? {
+        for (name, value) in &in_path(&head.uri, parameters)? {
             fields.insert(name.to_owned(), value.into());
         }
         let operation = (route.from_fields)(fields);
@@ -157,14 +159,9 @@ async fn answered(
 ) -> Result<Answer, Problem> {
     let made = desk.operations.execute(caller, operation).await?;
     match headers.get(ACCEPT).is_some_and(|media| media == EXACT) {
-        true => answer::json(&made.exact()?),
-        false => answer::json(&made.form()?),
+        true => answer::json(StatusCode::OK, &made.exact()?),
+        false => answer::json(StatusCode::OK, &made.form()?),
     }
-}
-
-/// The fields of a path.
-pub(crate) fn in_path(parameters: InPath) -> Result<RawPathParams, Problem> {
-    parameters.map_err(|e| Problem::bad("bad-path", format!("the path: {}", e.body_text())))
 }
 
 /// The fields of the path and the query, as one query string. Empty values count as not given.
@@ -188,18 +185,9 @@ fn wrong_query(route: &Route, why: &str) -> Problem {
     Problem::bad("bad-query", text)
 }
 
-/// A JSON body. Requires the content type JSON: another site cannot send it without a CORS preflight.
+/// A JSON body.
 fn object(headers: &HeaderMap, body: &[u8]) -> Result<Map<String, Value>, Problem> {
-    let media = headers
-        .get(CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok());
-    let media = media.and_then(|value| value.split(';').next());
-    let is_json = media.is_some_and(|media| media.trim().eq_ignore_ascii_case("application/json"));
-    let encoding = headers.get(CONTENT_ENCODING);
-    if !is_json || encoding.is_some_and(|encoding| encoding != "identity") {
-        let text = "Content-Type is application/json, without Content-Encoding";
-        return Err(Problem::new(415, "unsupported-media-type", text));
-    }
+    media(headers, &["application/json"])?;
     serde_json::from_slice(body).map_err(|e| Problem::bad("bad-body", format!("the body: {e}")))
 }
 

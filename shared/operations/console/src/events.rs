@@ -10,6 +10,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::stream;
 use http::{HeaderMap, StatusCode};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -85,7 +86,7 @@ fn campaign_state(view: &View) -> Value {
 }
 
 /// The subjects that a listener follows beside the installation: the fields of the query.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Of {
     /// The id of the order to follow.

@@ -16,24 +16,31 @@
 //! | module | owns |
 //! |---|---|
 //! | `api`, `open_api` | paths of the API, and the document that describes it |
+//! | [`answer`], [`request`] | answers and problems over HTTP; tokens, media types and paths of requests |
+//! | [`describe`] | OpenAPI documents, made from types |
 //! | `site` | the pages |
 //! | `events` | changes, sent to listeners |
 //! | `session`, `seal`, `caller` | callers |
 //! | [`tokens`] | the file of tokens |
 //! | `desk` | the state that all requests share |
 //!
+//! A server for other callers too uses what both do in the same way: [`answer`], [`request`], [`describe`] and
+//! [`tokens`].
+//!
 //! Architecture invariant: this crate has no rule about orders, no listener and no TLS, and does not depend
 //! on DynamoDB, Kafka or SQLite.
 
-mod answer;
+pub mod answer;
 mod api;
 mod caller;
 mod console;
+pub mod describe;
 mod desk;
 mod events;
 mod open_api;
 mod params;
 mod random;
+pub mod request;
 mod seal;
 mod session;
 mod settings;
@@ -41,6 +48,7 @@ mod site;
 pub mod tokens;
 
 pub use answer::Answer;
+pub use api::{no_path, not_allowed};
 pub use axum::body::Body;
 pub use caller::{Digest, Keys};
 pub use console::{Answers, Console, elsewhere};

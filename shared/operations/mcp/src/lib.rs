@@ -9,6 +9,7 @@
 //! | `server` | the protocol's server: the list of tools, a call and its result |
 //! | `request_context` | the server's shared state, and one caller's access to it |
 //! | `stdio`, `mount` | over standard input and output; at `/mcp` of a server for operators |
+//! | `parse_errors` | answers to lines of standard input that are not JSON |
 //! | `tools` | each tool: its arguments, and the part of the answer that a model gets |
 //! | `told` | what a model is told: a result, or a problem |
 //! | `dry_runs` | dry runs, each of which permits one act for five minutes |
@@ -25,6 +26,7 @@ mod bound;
 mod dry_runs;
 mod mount;
 mod pages;
+mod parse_errors;
 mod request_context;
 mod server;
 mod stdio;
@@ -35,5 +37,6 @@ pub use bound::MAX_RESULT_BYTES;
 pub use dry_runs::{MAX_TRIED, VALID_FOR};
 pub use mount::{Mounted, PATH};
 pub use pages::{DocsMatch, NoPages, Pages};
+pub use parse_errors::MAX_LINE_BYTES;
 pub use request_context::{Mcp, Settings};
-pub use stdio::{MAX_LINE_BYTES, StdioError, serve};
+pub use stdio::{StdioError, serve};

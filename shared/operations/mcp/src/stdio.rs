@@ -4,16 +4,13 @@ use std::sync::Arc;
 
 use rmcp::ServiceExt;
 use rmcp::service::ServerInitializeError;
-use rmcp::transport::async_rw::AsyncRwTransport;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinError;
 use triad_operator::operations::{Caller, Operations};
 use triad_runtime::{Clock, Entropy};
 
+use crate::parse_errors::Answering;
 use crate::request_context::Mcp;
-
-/// Longest line that is read, in bytes: 1 MiB. A longer line is skipped.
-pub const MAX_LINE_BYTES: usize = 1024 * 1024;
 
 /// Why [`serve`] ended before its input did.
 #[derive(Debug, thiserror::Error)]
@@ -27,7 +24,8 @@ pub enum StdioError {
 }
 
 /// Serves the Model Context Protocol to the peer at `input` and `output`, one message a line, until `input` ends. The
-/// tools ask `operations`, as `caller`. It is no error if `input` ends at any time.
+/// tools ask `operations`, as `caller`. A line that is not JSON is answered with the error -32700. It is no error if
+/// `input` ends at any time.
 ///
 /// # Errors
 /// [`StdioError::Beginning`] if the first message does not begin the protocol or cannot be answered,
@@ -40,9 +38,7 @@ pub async fn serve<C: Clock, E: Entropy>(
     output: impl AsyncWrite + Send + Unpin + 'static,
 ) -> Result<(), StdioError> {
     let visit = mcp.visit(operations, caller);
-    let transport =
-        AsyncRwTransport::new_server(input, output).with_max_line_length(MAX_LINE_BYTES);
-    let talking = match visit.serve(transport).await {
+    let talking = match visit.serve(Answering::new(input, output)).await {
         Ok(talking) => talking,
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
         Err(e) => return Err(StdioError::Beginning(Box::new(e))),

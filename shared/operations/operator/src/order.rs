@@ -37,8 +37,7 @@ impl TraceView {
     }
 }
 
-/// An order's whole record, in the names that people use for its parts. Its form for programs is
-/// [`json::line`](crate::json::line)'s, of the kind `order`.
+/// An order's whole record, in the names that people use for its parts. Later versions may add fields.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct OrderView<'a> {
     /// The order's id.
@@ -100,7 +99,7 @@ pub struct OrderView<'a> {
     /// The operator who closed the order by hand, when and why; `None` if it is not closed.
     #[schemars(with = "Option<crate::schema::Object>")]
     pub closed: Option<&'a Hold>,
-    /// The trace that the order belongs to; left out if the order belongs to none ([`TraceView::of`]).
+    /// The trace that the order belongs to; left out if the order belongs to none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceView>,
     /// The records of the order's steps, in the workflow's order.
@@ -118,7 +117,7 @@ pub struct OrderView<'a> {
     pub timeline: Vec<TimelineEntry>,
     /// The attempts whose timeline lines were dropped, as texts; empty if there are none, as for most orders.
     pub gaps: Vec<String>,
-    /// The messages of the outbox that are not noted as acknowledged ([`messages::of`]).
+    /// The messages of the outbox that are not noted as acknowledged.
     #[schemars(with = "Vec<crate::schema::Object>")]
     pub messages: Vec<MessageView<'a>>,
     /// What will happen to the order next, soonest first; never empty.

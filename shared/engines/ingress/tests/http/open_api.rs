@@ -12,6 +12,7 @@ use triad_runtime::StoreError;
 use crate::common::client::{Client, read};
 use crate::common::document::{DOCUMENT, SEEN, check, misfits};
 use crate::common::{Made, World, order};
+use crate::operators::console::document::is_kept;
 
 /// Every documented answer, by path, method and status.
 fn documented() -> BTreeSet<(String, String, String)> {
@@ -140,6 +141,12 @@ async fn strangers() {
     read_both(&world.client, "/v1/orders/1", &[("authorization", &bearer)]).await;
 }
 
+#[test]
+fn the_document_in_the_repository_is_the_one_that_is_made() {
+    let place = concat!(env!("CARGO_MANIFEST_DIR"), "/openapi.json");
+    is_kept(&triad_ingress::document(), place);
+}
+
 #[tokio::test]
 async fn it_is_served_as_it_is_checked_in() {
     let world = World::start().await;
@@ -159,7 +166,7 @@ async fn a_path_has_the_methods_of_the_document_and_no_others() {
             let said = world.client.send(method, &asked, &[], b"").await;
             let is_known = methods.get(method.to_lowercase()).is_some();
             assert_eq!(said.status != 405, is_known, "{method} {path}");
-            let mut allowed = said.header("allow").into_iter().flat_map(|a| a.split(", "));
+            let mut allowed = said.header("allow").into_iter().flat_map(|a| a.split(','));
             assert!(is_known || allowed.clone().count() > 0);
             assert!(allowed.all(|a| methods.get(a.to_lowercase()).is_some()));
         }

@@ -2,7 +2,7 @@
 
 #[path = "../../../../operations/console/tests/console/common/mod.rs"]
 #[expect(dead_code, reason = "the console's own tests use more of it")]
-mod console;
+pub mod console;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use triad_console::STRANGER_BODY_BYTES;

@@ -19,24 +19,36 @@ pub const MAX_SUBMISSION_BYTES: usize = 256 * 1024;
 /// An order as a bare JSON object: all that an application needs to send. Unknown fields are an
 /// error.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(
+    feature = "schema",
+    derive(schemars::JsonSchema),
+    schemars(rename = "NewOrder")
+)]
 #[serde(deny_unknown_fields)]
 pub struct Submission {
-    /// Id of the order, chosen by the application: the same id is the same order. It must be
-    /// [portable](OrderId::check_portable).
+    /// Id of the order, chosen by the application: the same id is the same order. It has 1 to 128 ASCII letters,
+    /// digits and `- _ . ~ : @ = ,`, and begins with a letter or a digit.
+    #[cfg_attr(
+        feature = "schema",
+        schemars(
+            with = "String",
+            regex(pattern = r"^[a-zA-Z0-9][a-zA-Z0-9_.~:@=,-]{0,127}$")
+        )
+    )]
     pub order_id: OrderId,
     /// Name of the workflow to run, in the version that is published now.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub workflow: WorkflowName,
-    /// The order's details, which the workflow's expressions read; at most [`MAX_SUBMISSION_BYTES`]
-    /// as JSON. Absent: an empty object.
+    /// The order's details, which the workflow's expressions read; at most 256 KiB as JSON. Absent: an empty
+    /// object.
     #[serde(default)]
     pub details: Map<String, Value>,
-    /// Topic for status messages; must be on the installation's allow-list. `None` is the topic
-    /// `status`.
+    /// Topic for status messages; it begins with `reply.` and is on the installation's allow-list. Absent: the
+    /// topic `status`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply_topic: Option<String>,
-    /// Longest time of this order from its submission to its end, in JSON a text such as `30m`: at least
-    /// [`LEAST_ORDER_TIMEOUT`]. If the workflow has a shorter one, that counts. `None`: that of the
-    /// workflow counts, if it has one.
+    /// Longest time of this order from its submission to its end, in JSON a text such as `30m`: at least `1s`.
+    /// If the workflow has a shorter one, that counts. Absent: that of the workflow counts, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order_timeout: Option<Millis>,
 }

@@ -19,6 +19,7 @@ use triad_operator::operations::{Caller, Problem, Role};
 
 use crate::caller::{Digest, Keys};
 use crate::random::{NoRandom, random};
+use crate::request::bearer;
 use crate::seal::{self, Seal};
 use crate::settings::{SESSION_FOR, SessionForm, Settings};
 
@@ -116,8 +117,8 @@ impl Sessions {
         by_cookie: bool,
         now: Timestamp,
     ) -> Option<Caller> {
-        if let Some(told) = headers.get(AUTHORIZATION) {
-            return keys.of(&digest(bearer(told.as_bytes())?));
+        if headers.contains_key(AUTHORIZATION) {
+            return keys.of(&digest(bearer(headers)?));
         }
         let cookie = Cookie::of(headers).filter(|_| by_cookie);
         if let Some(token) = cookie.and_then(|cookie| self.token(&cookie, now)) {
@@ -184,14 +185,6 @@ fn attributes(settings: &Settings) -> String {
 /// The digest of a token or a cookie. Both are random numbers, so that a plain hash is enough.
 pub(crate) fn digest(token: &[u8]) -> Digest {
     Sha256::digest(token).into()
-}
-
-/// The token of an `Authorization` header; the scheme is case-insensitive (RFC 9110, section 11.1).
-fn bearer(value: &[u8]) -> Option<&[u8]> {
-    let (scheme, token) = value.split_at_checked(7)?;
-    scheme
-        .eq_ignore_ascii_case(b"bearer ")
-        .then(|| token.trim_ascii())
 }
 
 #[cfg(test)]

@@ -36,9 +36,10 @@ pub(crate) use triad_operator::address::ROOT;
 use triad_operator::operations::{Asked, Caller, Problem, Role, ask};
 
 use crate::answer::{self, Answer};
-use crate::api::{InPath, LetIn, in_path, no_path, not_allowed};
+use crate::api::{LetIn, no_path, not_allowed};
 use crate::desk::Desk;
 use crate::params::Params;
+use crate::request::{InPath, in_path};
 use crate::session::Cookie;
 
 /// Content security policy: only resources of this server, no inline script.
@@ -126,7 +127,7 @@ pub(crate) fn router(desk: Arc<Desk>) -> Router {
 fn page_at(path: &'static str) -> axum::routing::MethodRouter<Arc<Desk>> {
     any(
         move |State(desk): State<Arc<Desk>>, parameters: InPath, request: Request| async move {
-            framed(match in_path(parameters) {
+            framed(match in_path(request.uri(), parameters) {
                 Ok(parameters) => route(&desk, path, &parameters, request).await,
                 Err(problem) => Err(problem),
             })

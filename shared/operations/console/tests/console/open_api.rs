@@ -9,7 +9,7 @@ use triad_console::tokens::{NewToken, Role};
 use triad_operator::versions::SAFE_TO_REMOVE_AFTER;
 
 use crate::common::client::Client;
-use crate::common::document::{DOCUMENT, SEEN};
+use crate::common::document::{DOCUMENT, SEEN, is_kept};
 use crate::common::{World, identity, publish};
 
 fn documented() -> BTreeSet<(String, String, String)> {
@@ -24,39 +24,10 @@ fn documented() -> BTreeSet<(String, String, String)> {
     all
 }
 
-/// The document in the repository must be the one that is served. `TRIAD_WRITE=1` writes it.
 #[test]
 fn the_document_in_the_repository_is_the_one_that_is_made() {
-    let made = in_lines(&triad_console::document());
     let place = concat!(env!("CARGO_MANIFEST_DIR"), "/openapi.json");
-    if std::env::var_os("TRIAD_WRITE").is_some() {
-        std::fs::write(place, &made).unwrap();
-    }
-    let kept = std::fs::read_to_string(place).unwrap();
-    assert!(kept == made, "run this test once with TRIAD_WRITE=1");
-}
-
-/// A document with a line for each operation and each schema, which is read and compared more easily than others.
-fn in_lines(document: &serde_json::Value) -> String {
-    let parts = |value: &serde_json::Value, part: &dyn Fn(&serde_json::Value) -> String| {
-        let fields = value.as_object().unwrap().iter();
-        let lines: Vec<String> = fields
-            .map(|(name, value)| format!("\"{name}\": {}", part(value)))
-            .collect();
-        format!("{{\n{}\n}}", lines.join(",\n"))
-    };
-    let whole = |value: &serde_json::Value| value.to_string();
-    let path = |value: &serde_json::Value| parts(value, &whole);
-    let mut document = document.clone();
-    let paths = parts(&document["paths"].take(), &path);
-    let components = parts(&document["components"].take(), &path);
-    let rest = parts(&document, &whole);
-    let text = rest.replacen("\"paths\": null", &format!("\"paths\": {paths}"), 1);
-    text.replacen(
-        "\"components\": null",
-        &format!("\"components\": {components}"),
-        1,
-    ) + "\n"
+    is_kept(&triad_console::document(), place);
 }
 
 async fn both(client: &Client, path: &str, headers: &[(&str, &str)]) -> u16 {
@@ -99,6 +70,10 @@ async fn every_answer_of_the_document_is_given() {
         assert_eq!(both(&client, path, &[]).await, 200, "{path}");
         let wrong = format!("{path}?wrong=1");
         assert_eq!(both(&client, &wrong, &[]).await, 400, "{path}");
+    }
+    for path in ["/v1/operate/orders/%", "/v1/operate/orders/a%f"] {
+        let said = client.send("GET", path, &[], b"").await;
+        assert_eq!(said.is(), (400, "bad-path".into()), "{path}");
     }
     let against = format!(
         "/v1/operate/workflows/w/{}?against={}",
@@ -272,7 +247,7 @@ async fn events(world: &World) {
     let path = "/v1/operate/events";
     for wrong in ["order=%2F", "campaign=7"] {
         let path = format!("{path}?{wrong}");
-        assert_eq!(world.get(&path).await.status, 400, "{wrong}");
+        assert_eq!(both(&world.client, &path, &[]).await, 400, "{wrong}");
     }
     let mut stream = world.client.listen(&format!("{path}?order=a")).await;
     let text = stream.until(Some("event: order")).await;
@@ -280,7 +255,7 @@ async fn events(world: &World) {
     world.client.answers.stop();
     stream.until(None).await;
     // A stream that is opened after the stop ends at once, so its whole answer can be checked.
-    assert_eq!(world.get(path).await.status, 200);
+    assert_eq!(both(&world.client, path, &[]).await, 200);
 }
 
 /// Produces the answers to callers who are unknown or may not act.
@@ -296,7 +271,7 @@ async fn strangers() {
     for path in LOOKS.into_iter().chain(further) {
         assert_eq!(both(&world.client, path, &[]).await, 401, "{path}");
     }
-    assert_eq!(world.get("/v1/operate/events").await.status, 401);
+    assert_eq!(both(&world.client, "/v1/operate/events", &[]).await, 401);
     let bearer = format!("Bearer {}", reader.token);
     let json = ("content-type", "application/json");
     let may_look = [json, ("authorization", bearer.as_str())];

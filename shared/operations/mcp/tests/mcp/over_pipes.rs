@@ -69,15 +69,20 @@ impl Talk {
         self.input.write_all(&line).await.unwrap();
     }
 
+    /// The next line of the server.
+    async fn said(&mut self) -> Value {
+        let mut line = String::new();
+        let read = tokio::time::timeout(WITHIN, self.output.read_line(&mut line)).await;
+        read.expect("it answers in time").unwrap();
+        serde_json::from_str(&line).expect("a line of JSON and nothing else")
+    }
+
     async fn ask(&mut self, method: &str, params: Value) -> Value {
         self.asked += 1;
         let id = self.asked;
         let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         self.say(message.to_string().as_bytes()).await;
-        let mut line = String::new();
-        let read = tokio::time::timeout(WITHIN, self.output.read_line(&mut line)).await;
-        read.expect("it answers in time").unwrap();
-        let said: Value = serde_json::from_str(&line).expect("a line of JSON and nothing else");
+        let said = self.said().await;
         assert_eq!(said["id"], id, "{said}");
         said
     }
@@ -109,15 +114,35 @@ impl Talk {
 }
 
 #[tokio::test]
-async fn rubbish_ends_nothing_and_is_answered_where_it_can_be() {
+async fn rubbish_ends_nothing_and_is_answered() {
     let world = World::start().await;
     let mut talk = Talk::begin(&world).await;
-    for rubbish in [&b"{"[..], b"", b"\xff\xfe\x00", b"plain words", b"[1, 2"] {
-        talk.say(rubbish).await;
-    }
-    // The line exceeds the limit, so the server skips all of it.
+    let deep = "[".repeat(100_000);
+    // The server skips all of a line that exceeds the limit.
     let long = vec![b' '; 2 * MAX_LINE_BYTES];
-    talk.say(&long).await;
+    for rubbish in [
+        &b"{"[..],
+        b"\xff\xfe\x00",
+        b"plain words",
+        b"[1, 2",
+        deep.as_bytes(),
+        &long,
+    ] {
+        talk.say(b"").await;
+        talk.say(b" \r").await;
+        talk.say(rubbish).await;
+        let said = talk.said().await;
+        assert_eq!(said["error"]["code"], -32700, "{said}");
+        assert_eq!(said.get("id").unwrap_or(&Value::Null), &Value::Null);
+    }
+    talk.say(b"{}").await;
+    let said = talk.said().await;
+    assert_eq!(said["error"]["code"], -32600, "JSON and no message: {said}");
+    // The longest line that is read.
+    let ping = json!({"jsonrpc": "2.0", "id": "p", "method": "ping"}).to_string();
+    let padded = format!("{ping}{}", " ".repeat(MAX_LINE_BYTES - ping.len()));
+    talk.say(padded.as_bytes()).await;
+    assert_eq!(talk.said().await["id"], "p");
     let unknown = talk.ask("orders/destroy", json!({})).await;
     assert_eq!(unknown["error"]["code"], -32601, "{unknown}");
     let unknown = talk.ask("tools/call", json!({"name": "destroy"})).await;
@@ -127,6 +152,19 @@ async fn rubbish_ends_nothing_and_is_answered_where_it_can_be() {
     let none = talk.call("get_order", json!({"id": "none"})).await;
     assert_eq!(none, Err("no-such-order".into()));
     assert!(talk.call("get_overview", json!({})).await.is_ok());
+    talk.end().await;
+}
+
+#[tokio::test]
+async fn the_last_line_is_answered_before_the_end() {
+    let world = World::start().await;
+    let mut talk = Talk::begin(&world).await;
+    talk.say(b"{").await;
+    talk.say(b"}").await;
+    talk.input.shutdown().await.unwrap();
+    for _ in 0..2 {
+        assert_eq!(talk.said().await["error"]["code"], -32700);
+    }
     talk.end().await;
 }
 

@@ -16,12 +16,16 @@ use crate::pages::PageError;
 #[error("{detail}")]
 pub struct Problem {
     /// The HTTP status that fits: 400 for a wrong request, 403 for what the caller may not do, 404 for what does not
-    /// exist, 409 for what does not fit the present state, 500 for a fault of Triad, 503 for what may work later.
+    /// exist, 409 for what does not fit the present state, 429 for too much at once, 500 for a fault of Triad, 503 for
+    /// what may work later.
     pub status: u16,
     /// What is wrong, in a stable word for programs, such as `bad-filter`.
     pub code: Cow<'static, str>,
-    /// What is wrong and what to do, for people.
+    /// What is wrong, for people; it says what to do, too, where there is no `next`.
     pub detail: Cow<'static, str>,
+    /// What to do about it, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<Cow<'static, str>>,
     /// Seconds after which the same request may succeed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<u32>,
@@ -34,7 +38,17 @@ impl Problem {
             status,
             code: code.into(),
             detail: detail.into(),
+            next: None,
             retry_after: None,
+        }
+    }
+
+    /// The same problem, with what to do about it.
+    #[must_use]
+    pub fn next(self, next: &'static str) -> Self {
+        Self {
+            next: Some(next.into()),
+            ..self
         }
     }
 
@@ -58,6 +72,14 @@ impl Problem {
         Self {
             retry_after: Some(after_s),
             ..Self::new(503, code, detail)
+        }
+    }
+
+    /// Too much is asked at once: the caller may repeat the request after some seconds.
+    pub fn busy(code: &'static str, detail: impl Into<Cow<'static, str>>, after_s: u32) -> Self {
+        Self {
+            status: 429,
+            ..Self::later(code, detail, after_s)
         }
     }
 

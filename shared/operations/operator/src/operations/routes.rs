@@ -80,8 +80,9 @@ impl Route {
     }
 }
 
-/// The schema of an object to which the field `kind` is added.
-pub(crate) fn with_kind(mut schema: Schema, kind: &str) -> Schema {
+/// The schema of an object to which the field `kind` is added, as [`crate::json::line`] adds it.
+#[must_use]
+pub fn with_kind(mut schema: Schema, kind: &str) -> Schema {
     let object = schema.ensure_object();
     let fields = object.entry("properties").or_insert_with(|| json!({}));
     if let Some(fields) = fields.as_object_mut() {

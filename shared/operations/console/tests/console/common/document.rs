@@ -76,3 +76,36 @@ fn fits(schema: &Value, value: &Value) {
         .collect();
     assert!(misfits.is_empty(), "{misfits:?}: {value}");
 }
+
+/// Checks that a file has the document that is made from the code. `TRIAD_WRITE=1` writes it.
+pub fn is_kept(document: &Value, file: &str) {
+    let made = in_lines(document);
+    if std::env::var_os("TRIAD_WRITE").is_some() {
+        std::fs::write(file, &made).unwrap();
+    }
+    let kept = std::fs::read_to_string(file).unwrap();
+    assert!(kept == made, "run this test once with TRIAD_WRITE=1");
+}
+
+/// A document with a line for each operation and each schema, which is read and compared more easily than others.
+fn in_lines(document: &Value) -> String {
+    let parts = |value: &Value, part: &dyn Fn(&Value) -> String| {
+        let fields = value.as_object().unwrap().iter();
+        let lines: Vec<String> = fields
+            .map(|(name, value)| format!("\"{name}\": {}", part(value)))
+            .collect();
+        format!("{{\n{}\n}}", lines.join(",\n"))
+    };
+    let whole = |value: &Value| value.to_string();
+    let path = |value: &Value| parts(value, &whole);
+    let mut document = document.clone();
+    let paths = parts(&document["paths"].take(), &path);
+    let components = parts(&document["components"].take(), &path);
+    let rest = parts(&document, &whole);
+    let text = rest.replacen("\"paths\": null", &format!("\"paths\": {paths}"), 1);
+    text.replacen(
+        "\"components\": null",
+        &format!("\"components\": {components}"),
+        1,
+    ) + "\n"
+}
