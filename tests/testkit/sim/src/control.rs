@@ -167,7 +167,12 @@ fn check_breaker(k: &mut Kernel, setup: &Setup, agent: &str, was: &Downstream, i
     let is_new = (is.last.at, &is.last.what) != (was.last.at, &was.last.what);
     if is_new && is.last.operator.is_none() {
         let is_closed = |of: &Downstream| matches!(of.breaker, Breaker::Closed { .. });
-        let is_a_turn = is_closed(was) != is_closed(is);
+        // A write may have several changes, such as an end of an outage and the beginning of the next one.
+        let all = std::iter::once(&is.last).chain(&is.earlier);
+        let known = (was.last.at, &was.last.what);
+        let new = all.take_while(|one| (one.at, &one.what) != known);
+        let turns = new.filter(|one| one.operator.is_none()).count();
+        let is_a_turn = (turns % 2 == 1) == (is_closed(was) != is_closed(is));
         k.check("an-outage-is-one-change", is_a_turn, || {
             format!("{agent}: {}", is.last.what)
         });

@@ -38,10 +38,20 @@ impl DerefMut for Draft {
 
 /// The next version, before any change.
 pub(crate) fn next_version(order: &Order, writer: Writer) -> Draft {
+    // What Submission has announced to a Scheduler, it has told before.
+    draft(order, writer, writer != Writer::Scheduler)
+}
+
+/// The next version for an event from outside, before any change. The Scheduler may know of the order by the event
+/// alone, before Submission has announced it.
+pub(super) fn next_version_by_event(order: &Order) -> Draft {
+    draft(order, Writer::Scheduler, true)
+}
+
+fn draft(order: &Order, writer: Writer, may_be_untold: bool) -> Draft {
     let mut next = order.successor();
     next.outbox = order.outbox.carried_to(writer);
-    let unheard = order.outbox.writer == Writer::Submission && writer != Writer::Scheduler;
-    if unheard {
+    if order.outbox.writer == Writer::Submission && may_be_untold {
         // The order is unclaimed, so Submission may have died before it sent this status, and Submission does not
         // send it again once the record has a later version.
         next.outbox.entries.push(Emission::Status {

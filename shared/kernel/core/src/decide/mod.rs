@@ -16,6 +16,7 @@ mod supervise;
 mod waits;
 
 pub use complete_by::true_due;
+use draft::next_version_by_event;
 pub(crate) use draft::{Draft, next_version};
 pub(crate) use supervise::is_unheard;
 

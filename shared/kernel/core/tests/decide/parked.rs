@@ -132,6 +132,11 @@ fn an_event_may_come_before_its_step_waits() {
         "before the claim"
     );
     assert_eq!(s.state(), "Pending");
+    assert_eq!(
+        s.statuses(),
+        [(1, Status::Received)],
+        "Submission may not have told it"
+    );
     s.claim().sent();
     assert_eq!(
         s.hears("paid", "e-1", paid()),

@@ -161,7 +161,7 @@ fn order_of_effects(state: &State, order: &Order, workflow: &Workflow, found: &m
         let Some(index) = workflow.step_index(step) else {
             continue;
         };
-        for &before in &workflow.steps[index].after {
+        for before in calling_before(workflow, index) {
             let skipped = state.history.skipped.contains(&(order.id.clone(), before));
             let id = workflow.steps[before].id.as_str();
             let is_in_turn = skipped || applied.contains(id);
@@ -171,6 +171,19 @@ fn order_of_effects(state: &State, order: &Order, workflow: &Workflow, found: &m
         }
         applied.insert(step);
     }
+}
+
+/// The steps that call a service and directly precede a step, or precede it with waits alone between them.
+fn calling_before(workflow: &Workflow, index: StepIndex) -> BTreeSet<StepIndex> {
+    let mut open = workflow.steps[index].after.clone();
+    let mut found = BTreeSet::new();
+    while let Some(before) = open.pop() {
+        match workflow.steps[before].call() {
+            Some(_) => drop(found.insert(before)),
+            None => open.extend(&workflow.steps[before].after),
+        }
+    }
+    found
 }
 
 /// G5: attempts stay within the threshold, and calls within the allowance of each delivered request. If the workflow

@@ -5,13 +5,12 @@ use std::slice;
 use serde_json::{Map, Value, json};
 use triad_workflow::{Await, Step, StepIndex, StepKind};
 
-use super::super::{Decision, Draft, Halt, Reason, forward, next_version, transition};
+use super::super::{Decision, Draft, Halt, Reason, forward, next_version_by_event, transition};
 use super::complete;
 use crate::context::{Context, NeedsDetails};
 use crate::ids::Timestamp;
 use crate::input;
 use crate::order::Order;
-use crate::outbox::Writer;
 use crate::received::{KeptEvent, MAX_KEPT, ReceivedEvent};
 use crate::step::StepState;
 
@@ -26,7 +25,7 @@ pub(in super::super) fn take(
     if is_repeated(order, received) {
         return Ok(Decision::Ignore(Reason::Repeated));
     }
-    let mut next = next_version(order, Writer::Scheduler);
+    let mut next = next_version_by_event(order);
     next.events.push(kept(received, now));
     let mut is_awaited = false;
     for (index, step) in ctx.workflow.steps.iter().enumerate() {
@@ -78,7 +77,7 @@ pub(in super::super) fn keep_unread(
     if is_full(order) {
         return Decision::Ignore(Reason::TooManyEvents);
     }
-    let mut next = next_version(order, Writer::Scheduler);
+    let mut next = next_version_by_event(order);
     next.events.push(kept(received, now));
     next.decided()
 }
