@@ -31,16 +31,22 @@ pub enum Workload {
     Once,
     /// One order of three steps in a line, on one machine, all of which dies at each crash.
     OneMachine,
+    /// One order that waits for a time and then for an event, which comes twice: before it is waited for, and after.
+    Waiting,
+    /// One order whose event does not come, on one machine.
+    Unpaid,
 }
 
 impl Workload {
     /// All workloads.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 7] = [
         Self::Line,
         Self::Fork,
         Self::Compensated,
         Self::Once,
         Self::OneMachine,
+        Self::Waiting,
+        Self::Unpaid,
     ];
 
     fn orders(self) -> Vec<NewOrder> {
@@ -49,6 +55,8 @@ impl Workload {
             Self::Fork => vec![scenario::plain_order(0, "fork")],
             Self::Compensated => vec![scenario::failing_order(0)],
             Self::Once => vec![scenario::plain_order(0, "letter")],
+            Self::Waiting => vec![scenario::paid_order(0, &[1_000, 6_000])],
+            Self::Unpaid => vec![scenario::paid_order(0, &[])],
         }
     }
 }
@@ -86,7 +94,7 @@ impl Crashes {
 #[must_use]
 pub fn run_with(workload: Workload, crashes: &[Crash], trace: bool) -> WorldResult {
     let setup = match workload {
-        Workload::OneMachine => Setup::plain().on_one_machine(),
+        Workload::OneMachine | Workload::Unpaid => Setup::plain().on_one_machine(),
         _ => Setup::plain(),
     };
     run_plain(setup, 0, workload.orders(), 0, crashes.to_vec(), trace)

@@ -246,6 +246,20 @@ pub(crate) fn failing_order(n: usize) -> NewOrder {
     }
 }
 
+/// An order that waits to be paid, and when it is.
+pub(crate) fn paid_order(n: usize, after_ms: &[u64]) -> NewOrder {
+    let event = |after_ms: &u64| NewEvent {
+        after_ms: Some(*after_ms),
+        event: "paid".to_owned(),
+        id: "good".to_owned(),
+        data: json!({"sum": 7, "payment": "p-1"}),
+    };
+    NewOrder {
+        events: after_ms.iter().map(event).collect(),
+        ..plain_order(n, "sale")
+    }
+}
+
 /// A record that cannot be handled: topic, value, and the name under which it is counted.
 pub(crate) fn poison(rng: &mut Rng) -> (&'static str, Vec<u8>, &'static str) {
     let deep = || "[".repeat(500).into_bytes();
