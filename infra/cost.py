@@ -65,9 +65,9 @@ POLLERS_PER_UNIT, MB_PER_UNIT, INVOCATIONS_PER_POLLER, MB_PER_POLLER = 10, 20, 5
 EXAMPLE = {
     "functions": 8,
     "agents": 3,
-    "mappings": 11,
-    "pollers": 11,
-    "alarm_metrics": 108,
+    "mappings": 12,
+    "pollers": 12,
+    "alarm_metrics": 112,
     "dashboards": 1,
     "keys": 1,
     "secrets": 0,

@@ -1,14 +1,14 @@
 # Event source mappings: one a topic, so that a priority lane is read for itself and a backlog in
-# the other one does not hold it up. Both lanes of a topic end in the same function.
+# the other one does not hold it up. Both lanes of a topic end in the same function, and events from outside in the Scheduler's.
 
 locals {
   provisioned = var.mapping.mode == "provisioned"
   msk         = var.kafka.msk_cluster_arn != null
 
   # Topics whose records are never given up. An order that waits for room fails on purpose: no more
-  # are let in than the Schedulers start, and where there is a cap, than it allows. An alert must get
-  # out however long its sink is down. What is lost from the other topics, the Supervisor finds.
-  endless = ["alerts", "orders", "orders.high"]
+  # are let in than the Schedulers start, and where there is a cap, than it allows. Nobody sends an event from outside
+  # again, and an alert must get out however long its sink is down. What is lost from the other topics, the Supervisor finds.
+  endless = ["alerts", "events", "orders", "orders.high"]
 
   lanes = {
     for topic, function in local.read_by : topic => {

@@ -15,6 +15,7 @@ locals {
   both_lanes = merge(local.normal_lanes, { for topic, function in local.normal_lanes : "${topic}.high" => function })
   read_by = merge(
     var.mapping.high_lanes ? local.both_lanes : local.normal_lanes,
+    var.mapping.events ? { "events" = "scheduler" } : {},
     { "alerts" = "alerts" },
   )
   read_topics = keys(local.read_by)
@@ -44,7 +45,7 @@ locals {
   all_topics = distinct(concat(local.read_topics, local.status_topics, ["alerts", "dead-letter"]))
   topic_days = {
     for topic in local.all_topics : topic => (
-      contains(["orders", "orders.high"], topic) ? var.topics.retention_days.orders :
+      contains(["orders", "orders.high", "events"], topic) ? var.topics.retention_days.orders :
       topic == "dead-letter" ? var.topics.retention_days.dead_letter : var.topics.retention_days.others
     )
   }

@@ -108,6 +108,8 @@ variable "mapping" {
     high_lanes: whether orders of high priority have topics and mappings of their own. Without them there is no topic to
     which such an order could go. Turn them off only when none is under way, and delete their topics then, because nothing reads
     what is written to one that is still there.
+    events: whether events from outside have a topic and a mapping. Without them a step that awaits one waits until its time is
+    over. Turn them off only when no order under way awaits one, and delete the topic then, for the same reason.
     pollers_least, pollers_most: pollers of each mapping; provisioned mode only.
     poller_group: name under which the mappings share the units that pollers are paid by; null: the installation's name, in a
     VPC. "": no group, and each mapping pays for units of its own.
@@ -120,6 +122,7 @@ variable "mapping" {
   type = object({
     mode                    = optional(string, "provisioned")
     high_lanes              = optional(bool, true)
+    events                  = optional(bool, true)
     pollers_least           = optional(number, 1)
     pollers_most            = optional(number, 2)
     poller_group            = optional(string)
@@ -189,10 +192,12 @@ variable "mapping" {
     error_message = "mapping.record_age_seconds: give 60 to 604800 seconds, or -1 for no limit."
   }
   validation {
-    condition = length(setsubtract(
-      keys(var.mapping.lanes), concat(["alerts"], keys(var.mapping.high_lanes ? local.both_lanes : local.normal_lanes))
-    )) == 0
-    error_message = "mapping.lanes: every key must be a topic that is read: alerts, ${join(", ", keys(var.mapping.high_lanes ? local.both_lanes : local.normal_lanes))}."
+    condition = length(setsubtract(keys(var.mapping.lanes), concat(
+      ["alerts"], var.mapping.events ? ["events"] : [], keys(var.mapping.high_lanes ? local.both_lanes : local.normal_lanes),
+    ))) == 0
+    error_message = "mapping.lanes: every key must be a topic that is read: ${join(", ", concat(
+      ["alerts"], var.mapping.events ? ["events"] : [], keys(var.mapping.high_lanes ? local.both_lanes : local.normal_lanes),
+    ))}."
   }
 }
 
@@ -214,7 +219,8 @@ variable "topics" {
     create: false: you make them yourself, for example by `triad init --topics-only`.
     partitions: of each topic. replication: copies of each partition; 0: as many as the brokers give to a new topic.
     min_insync_replicas: copies that must have a record before it counts as written; 0: the brokers' setting.
-    retention_days: of orders and orders.high, from which a restore submits again; of dead-letter, from which is replayed; of others.
+    retention_days: of orders, orders.high and events, from which a restore submits again; of dead-letter, from which is replayed; of
+    others.
     max_message_bytes: largest batch of records, 1000000 or more.
   EOT
   type = object({

@@ -128,7 +128,7 @@ run "operators_act_on_it" {
       for s in local.statements.console : [for arn in s.Resource : element(split("/", arn), 3)] if s.Sid == "KafkaWrites"
       ]))) == jsonencode([
       "triad-agent.inventory", "triad-agent.inventory.high", "triad-agent.payment", "triad-agent.payment.high", "triad-alerts",
-      "triad-dead-letter", "triad-orders", "triad-orders.high", "triad-reply.shop", "triad-scheduler", "triad-scheduler.high", "triad-status",
+      "triad-dead-letter", "triad-events", "triad-orders", "triad-orders.high", "triad-reply.shop", "triad-scheduler", "triad-scheduler.high", "triad-status",
     ])
     error_message = "topics that acts and replays write"
   }

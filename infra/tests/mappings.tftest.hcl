@@ -24,6 +24,7 @@ run "msk_with_iam_provisioned_one_mapping_a_topic" {
       "orders.high"          = "submission"
       "scheduler"            = "scheduler"
       "scheduler.high"       = "scheduler"
+      "events"               = "scheduler"
       "alerts"               = "alerts"
       "agent.payment"        = "agent-payment"
       "agent.payment.high"   = "agent-payment"
@@ -77,12 +78,12 @@ run "msk_with_iam_provisioned_one_mapping_a_topic" {
   }
   assert {
     condition = alltrue([
-      for topic in ["orders", "orders.high", "alerts"] :
+      for topic in ["orders", "orders.high", "events", "alerts"] :
       aws_lambda_event_source_mapping.this[topic].maximum_retry_attempts == -1 &&
       aws_lambda_event_source_mapping.this[topic].maximum_record_age_in_seconds == -1 &&
       length(aws_lambda_event_source_mapping.this[topic].destination_config) == 0
     ])
-    error_message = "orders in slow admission and alerts: never given up, and so no destination, with which Lambda would stop after ten retries"
+    error_message = "orders in slow admission, events from outside and alerts: never given up, and so no destination, with which Lambda would stop after ten retries"
   }
   assert {
     condition     = alltrue([for mapping in aws_lambda_event_source_mapping.this : mapping.maximum_batching_window_in_seconds == 0])
@@ -129,6 +130,7 @@ run "lanes_of_their_own" {
       lanes = {
         "agent.payment.high" = { pollers_least = 4, pollers_most = 8, batch_size = 10, retries = 50, record_age_seconds = 600, batching_window_seconds = 2 }
         "scheduler"          = { retries = -1, record_age_seconds = -1 }
+        "events"             = { retries = 7, record_age_seconds = 600, pollers_most = 5 }
       }
     }
   }
@@ -159,6 +161,15 @@ run "lanes_of_their_own" {
       length(aws_lambda_event_source_mapping.this["scheduler"].destination_config) == 0
     )
     error_message = "a lane made endless has no destination"
+  }
+  assert {
+    condition = (
+      aws_lambda_event_source_mapping.this["events"].provisioned_poller_config[0].maximum_pollers == 5 &&
+      aws_lambda_event_source_mapping.this["events"].maximum_retry_attempts == -1 &&
+      aws_lambda_event_source_mapping.this["events"].maximum_record_age_in_seconds == -1 &&
+      length(aws_lambda_event_source_mapping.this["events"].destination_config) == 0
+    )
+    error_message = "an event is never given up, whatever its lane says"
   }
 }
 
@@ -357,8 +368,8 @@ run "without_high_lanes" {
     mapping = { high_lanes = false }
   }
   assert {
-    condition     = keys(aws_lambda_event_source_mapping.this) == ["agent.inventory", "agent.payment", "alerts", "orders", "scheduler"]
-    error_message = "one mapping for each function that reads"
+    condition     = keys(aws_lambda_event_source_mapping.this) == ["agent.inventory", "agent.payment", "alerts", "events", "orders", "scheduler"]
+    error_message = "one mapping for each function that reads, and that of events"
   }
   assert {
     condition = (
@@ -366,6 +377,26 @@ run "without_high_lanes" {
       !strcontains(jsonencode([for s in flatten(values(local.statements)) : s.Resource if startswith(s.Sid, "Kafka")]), ".high")
     )
     error_message = "there is no topic to which an order of high priority could go unread"
+  }
+}
+
+run "without_events" {
+  command = plan
+  variables {
+    mapping = { events = false }
+    console = { tokens = ["ann 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 operate"] }
+  }
+  assert {
+    condition     = length(aws_lambda_event_source_mapping.this) == 9 && !contains(keys(aws_lambda_event_source_mapping.this), "events")
+    error_message = "no mapping of events, and all others"
+  }
+  assert {
+    condition = (
+      length([for topic in local.wanted_topics : topic if topic.name == "events"]) == 0 && !contains(keys(output.triad.topics), "events") &&
+      length([for alarm in local.alarm_names : alarm if startswith(alarm, "triad-events")]) == 0 &&
+      !strcontains(jsonencode([for s in flatten(values(local.statements)) : s.Resource if startswith(s.Sid, "Kafka")]), "triad-events")
+    )
+    error_message = "there is no topic to which an event could go unread, no alarm of it, and no right to it"
   }
 }
 

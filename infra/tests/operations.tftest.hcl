@@ -116,15 +116,18 @@ run "alarms" {
 
       "orders-unread"        = "1 AWS/Lambda PolledEventCount Sum of 60 s LessThanThreshold 0, 10 of 10, missing: A topic is not read"
       "scheduler-unread"     = "1 AWS/Lambda PolledEventCount Sum of 60 s LessThanThreshold 0, 10 of 10, missing: A topic is not read"
+      "events-unread"        = "1 AWS/Lambda PolledEventCount Sum of 60 s LessThanThreshold 0, 10 of 10, missing: A topic is not read"
       "alerts-unread"        = "1 AWS/Lambda PolledEventCount Sum of 60 s LessThanThreshold 0, 10 of 10, missing: A topic is not read"
       "agent.payment-unread" = "1 AWS/Lambda PolledEventCount Sum of 60 s LessThanThreshold 0, 10 of 10, missing: A topic is not read"
 
       "orders-unreachable"        = "1 AWS/Lambda PollingErrorCount Sum of 60 s GreaterThanOrEqualToThreshold 1, 3 of 5, notBreaching: A topic is not read"
       "scheduler-unreachable"     = "1 AWS/Lambda PollingErrorCount Sum of 60 s GreaterThanOrEqualToThreshold 1, 3 of 5, notBreaching: A topic is not read"
+      "events-unreachable"        = "1 AWS/Lambda PollingErrorCount Sum of 60 s GreaterThanOrEqualToThreshold 1, 3 of 5, notBreaching: A topic is not read"
       "alerts-unreachable"        = "1 AWS/Lambda PollingErrorCount Sum of 60 s GreaterThanOrEqualToThreshold 1, 3 of 5, notBreaching: A topic is not read"
       "agent.payment-unreachable" = "1 AWS/Lambda PollingErrorCount Sum of 60 s GreaterThanOrEqualToThreshold 1, 3 of 5, notBreaching: A topic is not read"
 
       "scheduler-failing"     = "1 AWS/Lambda FailedInvokeEventCount Sum of 300 s GreaterThanOrEqualToThreshold 10, 3 of 3, notBreaching: Records fail"
+      "events-failing"        = "1 AWS/Lambda FailedInvokeEventCount Sum of 300 s GreaterThanOrEqualToThreshold 10, 3 of 3, notBreaching: Records fail"
       "agent.payment-failing" = "1 AWS/Lambda FailedInvokeEventCount Sum of 300 s GreaterThanOrEqualToThreshold 10, 3 of 3, notBreaching: Records fail"
       "alerts-failing"        = "1 AWS/Lambda FailedInvokeEventCount Sum of 300 s GreaterThanOrEqualToThreshold 1, 3 of 3, notBreaching: Alerts do not get out"
 
@@ -133,6 +136,7 @@ run "alarms" {
 
       "orders-old"        = "1 Triad/triad triad_record_wait_seconds Maximum of 300 s GreaterThanThreshold 300, 1 of 1, notBreaching: Records are old"
       "scheduler-old"     = "1 Triad/triad triad_record_wait_seconds Maximum of 300 s GreaterThanThreshold 300, 1 of 1, notBreaching: Records are old"
+      "events-old"        = "1 Triad/triad triad_record_wait_seconds Maximum of 300 s GreaterThanThreshold 300, 1 of 1, notBreaching: Records are old"
       "agent.payment-old" = "1 Triad/triad triad_record_wait_seconds Maximum of 300 s GreaterThanThreshold 300, 1 of 1, notBreaching: Records are old"
 
       "orders-throttled"      = "2 AWS/DynamoDB ReadThrottleEvents Sum of 60 s GreaterThanOrEqualToThreshold 1, 3 of 5, notBreaching: A table throttles"
@@ -301,7 +305,7 @@ run "outputs_for_the_command_line" {
   assert {
     condition = output.triad.topics == {
       for topic in [
-        "orders", "orders.high", "scheduler", "scheduler.high", "status", "alerts", "dead-letter", "reply.shop",
+        "orders", "orders.high", "events", "scheduler", "scheduler.high", "status", "alerts", "dead-letter", "reply.shop",
         "agent.payment", "agent.payment.high", "agent.inventory", "agent.inventory.high",
       ] : topic => "shop-${topic}"
     }

@@ -96,7 +96,7 @@ run "exact_actions_on_exact_resources" {
       ]))
       }) == jsonencode({
       submission      = ["orders", "orders.high"]
-      scheduler       = ["scheduler", "scheduler.high"]
+      scheduler       = ["events", "scheduler", "scheduler.high"]
       supervisor      = []
       alerts          = ["alerts"]
       setup           = []

@@ -26,6 +26,7 @@ run "topics_are_made_and_mappings_share_their_pollers" {
       "agent.payment.high"   = "604800000"
       "alerts"               = "604800000"
       "dead-letter"          = "2592000000"
+      "events"               = "1209600000"
       "orders"               = "1209600000"
       "orders.high"          = "1209600000"
       "reply.shop"           = "604800000"
@@ -47,7 +48,7 @@ run "topics_are_made_and_mappings_share_their_pollers" {
     condition = jsondecode(aws_lambda_invocation.mappings.input).group == "shop" && alltrue([
       for mapping in jsondecode(aws_lambda_invocation.mappings.input).mappings :
       mapping == { uuid = "00000000-0000-0000-0000-000000000000", least = 1, most = 2, window = 0 }
-    ]) && length(jsondecode(aws_lambda_invocation.mappings.input).mappings) == 9
+    ]) && length(jsondecode(aws_lambda_invocation.mappings.input).mappings) == 10
     error_message = "all mappings in the installation's group, with their pollers and no wait for a batch"
   }
   assert {

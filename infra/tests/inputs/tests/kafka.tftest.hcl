@@ -288,6 +288,14 @@ run "high_lane_that_is_not_there" {
   expect_failures = [var.mapping]
 }
 
+run "events_that_are_not_read" {
+  command = plan
+  variables {
+    mapping = { events = false, lanes = { events = { batch_size = 1 } } }
+  }
+  expect_failures = [var.mapping]
+}
+
 run "topics_without_partitions" {
   command = plan
   variables {
