@@ -14,6 +14,7 @@ use triad_bootstrap::{KafkaTopics, Sending};
 use triad_console::{Answers, Console, Hidden, Parts, Settings, TraceUrl};
 use triad_ingress::{Server, TlsFiles};
 use triad_kafka::KafkaConfig;
+use triad_operator::operations::{Local, Operations, Settings as OperationsSettings};
 use triad_runtime::Bus;
 use triad_runtime::operator::Operator;
 use triad_runtime::system::{SystemClock, SystemEntropy};
@@ -177,4 +178,21 @@ pub fn api<B: Bus>(
         topics: KafkaTopics::of(kafka),
     };
     Ok(Arc::new(Console::new(parts, settings)?))
+}
+
+/// What applications do to their orders, over these clients.
+pub fn operations<B: Bus>(
+    (store, bus): (Store, B),
+    operator: Operator<Store, B, SystemClock, SystemEntropy>,
+    kafka: KafkaConfig,
+) -> Arc<dyn Operations> {
+    let parts = Parts {
+        store,
+        bus,
+        clock: SystemClock,
+        entropy: SystemEntropy,
+        operator,
+        topics: KafkaTopics::of(kafka),
+    };
+    Arc::new(Local::new(parts, OperationsSettings::default()))
 }

@@ -126,6 +126,7 @@ enum Command {
     RetryCompensation(operate::orders::RetryCompensationArgs),
     Close(operate::orders::CloseArgs),
     Resolve(operate::orders::ResolveArgs),
+    Signal(operate::signal::SignalArgs),
     Campaign(campaigns::CampaignArgs),
     Pause(operate::downstream::PauseArgs),
     Resume(operate::downstream::ResumeArgs),
@@ -265,7 +266,7 @@ impl Command {
     /// Whether the command changes the installation, or sends a message to it.
     fn changes(&self) -> bool {
         match self {
-            Self::Submit(_) | Self::Publish(_) | Self::Init(_) => true,
+            Self::Submit(_) | Self::Signal(_) | Self::Publish(_) | Self::Init(_) => true,
             Self::Console(args) => args.changes(),
             Self::Mcp(args) => args.changes(),
             Self::Resubmit(args) => args.changes(),
@@ -336,6 +337,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::RetryCompensation(args) => operate::orders::retry_compensation(args).await,
         Command::Close(args) => operate::orders::close(args).await,
         Command::Resolve(args) => operate::orders::resolve(args).await,
+        Command::Signal(args) => operate::signal::run(args).await,
         Command::Campaign(args) => campaigns::run(args).await,
         Command::Pause(args) => operate::downstream::pause(args).await,
         Command::Resume(args) => operate::downstream::resume(args).await,

@@ -1,4 +1,4 @@
-//! The Scheduler function: takes batches of the topics `scheduler` and `scheduler.high`.
+//! The Scheduler function: takes batches of the topics `scheduler`, `scheduler.high` and `events`.
 
 use std::sync::Arc;
 

@@ -290,6 +290,11 @@ async fn listen(
     let address = SocketAddr::from(([127, 0, 0, 1], args.console_port));
     let settings = triad_ingress::Settings {
         operators: Some(crate::mounted::mounted(api, args.allow_mcp_acts)),
+        operations: Some(crate::console::operations(
+            (wiring.store.clone(), wiring.bus.clone()),
+            wiring.operator(),
+            wiring.config.kafka.clone(),
+        )),
         timing: wiring.config.settings.timing,
         ..triad_ingress::Settings::on(address)
     };

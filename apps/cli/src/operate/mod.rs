@@ -8,5 +8,6 @@ mod figures;
 pub mod list;
 pub mod orders;
 mod pressure;
+pub mod signal;
 pub mod status;
 pub mod workflows;

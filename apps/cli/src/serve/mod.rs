@@ -194,6 +194,11 @@ impl Machine {
         let store = wiring.store.clone();
         let mut http = settings.http;
         http.written = vec![Arc::new(Disk(store.clone()))];
+        http.operations = Some(console::operations(
+            (store.clone(), wiring.bus.clone()),
+            wiring.operator(),
+            wiring.config.kafka.clone(),
+        ));
         if let Some(console) = settings.console {
             let (operator, bus) = (wiring.operator(), wiring.bus.clone());
             let kafka = wiring.config.kafka.clone();

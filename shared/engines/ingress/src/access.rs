@@ -55,11 +55,11 @@ impl Access {
         Ok(Self::Tokens(watched))
     }
 
-    /// Refuses a request that lacks the role.
-    pub(crate) fn check(&self, head: &Parts, role: Role) -> Result<(), Problem> {
+    /// Refuses a request that lacks the role; returns the name of its token, if it needs one.
+    pub(crate) fn check(&self, head: &Parts, role: Role) -> Result<Option<String>, Problem> {
         match self {
-            Self::Machine => names_this_machine(head),
-            Self::Tokens(tokens) => permits(&tokens.get(), &head.headers, role),
+            Self::Machine => names_this_machine(head).map(|()| None),
+            Self::Tokens(tokens) => permits(&tokens.get(), &head.headers, role).map(Some),
         }
     }
 
@@ -85,7 +85,7 @@ impl Keys for Access {
     }
 }
 
-fn permits(tokens: &Tokens, headers: &HeaderMap, role: Role) -> Result<(), Problem> {
+fn permits(tokens: &Tokens, headers: &HeaderMap, role: Role) -> Result<String, Problem> {
     let Some(entry) = bearer(headers).and_then(|token| tokens.find(token)) else {
         let text = match headers.contains_key(AUTHORIZATION) {
             true => "the bearer token is not known",
@@ -96,7 +96,7 @@ fn permits(tokens: &Tokens, headers: &HeaderMap, role: Role) -> Result<(), Probl
         ));
     };
     if entry.may(role) {
-        return Ok(());
+        return Ok(entry.name.clone());
     }
     let text = format!("the token {} has not the role {role}", entry.name);
     Err(Problem::forbidden("role", text)

@@ -15,6 +15,7 @@ use triad_operator::operations::Problem;
 use triad_runtime::submission::Submitted;
 use triad_runtime::{InputRecord, StateStore};
 
+use crate::acts::no_such_order;
 use crate::forms::{Kind, Submitted as SubmittedForm, Taken};
 use crate::order_end_waiters::WaitPermit;
 use crate::problem;
@@ -78,11 +79,7 @@ impl<S: StateStore> Service<S> {
             }
         };
         let Some(order) = found else {
-            let text = format!("there is no order {id}, or it has expired");
-            let problem = Problem::missing("no-such-order", text);
-            return Err(
-                problem.next("Check the id; an order that was never taken can be submitted.")
-            );
+            return Err(no_such_order(id));
         };
         let is_early = wait.is_some() && !order.state.is_finished();
         let status = match is_early {

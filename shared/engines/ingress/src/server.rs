@@ -39,6 +39,9 @@ const LONGEST_STOP: Duration = Duration::from_hours(24);
 /// Wait after a failed accept: the process has too many open files.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
 
+/// Concurrent events and cancellations; fewer than an installation's operations execute at once.
+const TURNS: usize = 48;
+
 /// Memory budget for the bodies of unknown callers, in bytes: some 120 concurrent log-ins.
 const STRANGERS_BODY_BYTES: usize = 1024 * 1024;
 
@@ -86,7 +89,7 @@ impl Server {
         C: Clock,
     {
         let (timing, hidden) = (settings.timing, settings.hidden.clone());
-        let written = settings.written.clone();
+        let (written, operations) = (settings.written.clone(), settings.operations.clone());
         let opened = Opened::of(settings).await?;
         let (queue, handing_over) = Queue::start(&submission, opened.front.limits.orders);
         let service = Service {
@@ -96,6 +99,8 @@ impl Server {
             front: Arc::clone(&opened.front),
             timing,
             hidden,
+            operations,
+            turns: Semaphore::new(TURNS),
             written,
             ready_at: Mutex::default(),
         };

@@ -8,12 +8,13 @@ use axum::extract::{Request, State};
 use axum::routing::{get, post};
 use http::StatusCode;
 use http::request::Parts;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use triad_console::request::{InPath, in_path, media};
 use triad_console::tokens::Role;
 use triad_console::{Answer, Body, Hidden, answer, not_allowed};
 use triad_core::{OrderId, Timing};
-use triad_operator::operations::Problem;
+use triad_operator::operations::{Operations, Problem};
 use triad_runtime::StateStore;
 
 use crate::forms::{GetQuery, Health, HealthStatus, SubmitQuery, query, wait};
@@ -36,6 +37,10 @@ pub(crate) struct Service<S> {
     pub(crate) timing: Timing,
     /// The fields of payloads whose values are not shown.
     pub(crate) hidden: Hidden,
+    /// Executes events and cancellations.
+    pub(crate) operations: Option<Arc<dyn Operations>>,
+    /// Concurrent ones; further ones wait.
+    pub(crate) turns: Semaphore,
     /// Storage that every order needs.
     pub(crate) written: Vec<Arc<dyn Writable>>,
     /// Time of the last successful readiness check.
@@ -54,6 +59,20 @@ pub(crate) fn router<S: StateStore>(service: Service<S>) -> Router {
         let (head, _) = request.into_parts();
         answered(service.show(&head, id).await)
     };
+    let event = async |State(service): Shared<S>, id: InPath, request: Request| {
+        let (head, body) = request.into_parts();
+        answered(match named(&head, id) {
+            Ok(id) => service.event(&head, id, body).await,
+            Err(problem) => Err(problem),
+        })
+    };
+    let cancel = async |State(service): Shared<S>, id: InPath, request: Request| {
+        let (head, body) = request.into_parts();
+        answered(match named(&head, id) {
+            Ok(id) => service.cancel(&head, id, body).await,
+            Err(problem) => Err(problem),
+        })
+    };
     let ready = async |State(service): Shared<S>| {
         let ready = service.is_ready().await;
         answered(ready.and_then(|()| well(HealthStatus::Ready)))
@@ -61,6 +80,8 @@ pub(crate) fn router<S: StateStore>(service: Service<S>) -> Router {
     Router::new()
         .route("/v1/orders", post(submit))
         .route("/v1/orders/{id}", get(show))
+        .route("/v1/orders/{id}/events", post(event))
+        .route("/v1/orders/{id}/cancel", post(cancel))
         .route(
             "/v1/openapi.json",
             get(async || answer::of(StatusCode::OK, "application/json", open_api::text())),
@@ -73,6 +94,14 @@ pub(crate) fn router<S: StateStore>(service: Service<S>) -> Router {
 
 fn answered(made: Result<Answer, Problem>) -> Answer {
     made.unwrap_or_else(|problem| answer::problem(&with_next(problem)))
+}
+
+/// The order that a path names.
+fn named(head: &Parts, id: InPath) -> Result<OrderId, Problem> {
+    let bad = |why| Problem::bad("bad-order-id", why);
+    let fields = in_path(&head.uri, id).map_err(|problem| bad(problem.detail.into_owned()))?;
+    let id = fields.iter().next().map(|(_, id)| id).unwrap_or_default();
+    OrderId::new(id).map_err(|e| bad(e.to_string()))
 }
 
 fn well(status: HealthStatus) -> Result<Answer, Problem> {
@@ -105,11 +134,7 @@ impl<S: StateStore> Service<S> {
         self.front.access.check(head, Role::Read)?;
         let query: GetQuery = query(&head.uri)?;
         let wait = wait(query.wait.as_deref(), self.front.limits.wait)?;
-        let bad = |why| Problem::bad("bad-order-id", why);
-        let fields = in_path(&head.uri, id).map_err(|problem| bad(problem.detail.into_owned()))?;
-        let id = fields.iter().next().map(|(_, id)| id).unwrap_or_default();
-        let id = OrderId::new(id).map_err(|e| bad(e.to_string()))?;
-        self.get(&id, wait).await
+        self.get(&named(head, id)?, wait).await
     }
 
     /// Whether orders can be accepted: the server is not stopping, the store answers, and every storage can be

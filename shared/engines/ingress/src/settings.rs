@@ -8,6 +8,7 @@ use std::time::Duration;
 use triad_console::tokens::TokensError;
 use triad_console::{Answers, Hidden};
 use triad_core::Timing;
+use triad_operator::operations::Operations;
 
 use crate::ready::Writable;
 use crate::tls::{TlsError, TlsFiles};
@@ -29,6 +30,9 @@ pub struct Settings {
     pub timing: Timing,
     /// Answers the requests of operators on the same listener. `None`: they are answered with 404.
     pub operators: Option<Arc<dyn Answers>>,
+    /// Executes what applications do to their orders, events and cancellations, whatever operators may. `None`: these
+    /// paths are answered with 404.
+    pub operations: Option<Arc<dyn Operations>>,
     /// The fields of payloads whose values are never shown. Default: none.
     pub hidden: Hidden,
     /// Storage that every order needs; `/readyz` writes to each. The store is read there in any case.
@@ -47,6 +51,7 @@ impl Settings {
             tls: None,
             timing: Timing::default(),
             operators: None,
+            operations: None,
             hidden: Hidden::default(),
             written: Vec::new(),
             limits: Limits::default(),

@@ -13,7 +13,7 @@ use crate::error::signed;
 pub(crate) const KEY: &str = attr::ORDER_ID;
 
 /// The columns of a record, in the order of the table.
-pub(crate) const COLUMNS: [&str; 34] = [
+pub(crate) const COLUMNS: [&str; 35] = [
     KEY,
     attr::VERSION,
     attr::PROCESS_STATE,
@@ -48,10 +48,14 @@ pub(crate) const COLUMNS: [&str; 34] = [
     attr::SEARCH_1,
     attr::SEARCH_2,
     attr::CAMPAIGN,
+    ADDED,
 ];
 
+/// The column that version 3 of the tables has added.
+pub(crate) const ADDED: &str = attr::EVENTS;
+
 /// Position of the column with the time of expiry.
-const EXPIRES_AT: usize = COLUMNS.len() - stored::SEARCH.len() - 2;
+const EXPIRES_AT: usize = COLUMNS.len() - stored::SEARCH.len() - 3;
 
 /// The columns that an index holds. A write that changes none of them does not touch the indexes.
 pub(crate) const INDEXED: [&str; 10] = [
@@ -179,9 +183,13 @@ pub(crate) fn decode(row: &Row<'_>, now_s: i64) -> Result<Option<Order>, StoreEr
     order.map(Some).map_err(|e| StoreError::Item(e.to_string()))
 }
 
-/// The checksum of a record.
+/// The checksum of a record. The last column counts only if it has a value: rows of earlier versions have none.
 fn sum_of_record(values: &[ValueRef<'_>; COLUMNS.len()]) -> i64 {
-    checksum(values.iter().copied())
+    let counted = match values {
+        [earlier @ .., ValueRef::Null] => earlier,
+        all => &all[..],
+    };
+    checksum(counted.iter().copied())
 }
 
 /// CRC-32C of values, each with its type and its length.

@@ -12,9 +12,9 @@ use crate::{catalogue, record, tally};
 
 /// Application id in the file's header: "TRIA".
 const APPLICATION: i32 = 0x5452_4941;
-/// Version of the tables: 2 added the topics. A file of a later version is not opened, and one of an earlier version is
-/// upgraded by its owner.
-const VERSION: i32 = 2;
+/// Version of the tables: 2 added the topics, 3 the events of orders. A file of a later version is not opened, and one of
+/// an earlier version is upgraded by its owner.
+const VERSION: i32 = 3;
 /// Name of the file in the directory.
 const FILE: &str = "triad.sqlite";
 /// The file of version 1 in the directory.
@@ -117,6 +117,7 @@ pub(crate) fn owner(dir: &Path, syncs: Syncs) -> Result<Connection, OpenError> {
     match (application, version) {
         // The first case is a new file, or one whose process died before it had created the tables.
         (0, 0) | (APPLICATION, VERSION) => {}
+        (APPLICATION, 2) => add_column(&db).map_err(|e| OpenError::of_file(&file, &e))?,
         _ => return Err(foreign(file, application, version)),
     }
     let failed = |e| OpenError::of_file(&file, &e);
@@ -127,6 +128,13 @@ pub(crate) fn owner(dir: &Path, syncs: Syncs) -> Result<Connection, OpenError> {
     db.pragma_update(None, "user_version", VERSION)
         .map_err(failed)?;
     Ok(db)
+}
+
+/// Upgrades the tables of version 2, which have no column for events. SQLite changes no row for that.
+fn add_column(db: &Connection) -> rusqlite::Result<()> {
+    let add = format!("ALTER TABLE order_state ADD COLUMN {}", record::ADDED);
+    let tx = format!("BEGIN IMMEDIATE; {add}; PRAGMA user_version = {VERSION}; COMMIT");
+    db.execute_batch(&tx)
 }
 
 /// Copies the file of version 1, if the directory has one and no later file. The tables of version 2 are those of
@@ -148,7 +156,7 @@ fn upgrade(dir: &Path, file: &Path) -> Result<(), OpenError> {
     let into = new.display().to_string();
     source.execute("VACUUM INTO ?1", [into]).map_err(failed)?;
     let copy = connect(&new, OpenFlags::empty())?;
-    copy.pragma_update(None, "user_version", VERSION)
+    copy.pragma_update(None, "user_version", 2)
         .map_err(failed)?;
     drop(copy);
     let unusable = |why| OpenError::Directory {

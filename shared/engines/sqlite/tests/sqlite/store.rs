@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 use serde_json::{Value, json};
+use triad_core::received::KeptEvent;
 use triad_core::{Attempt, StepState, Timestamp, Version};
 use triad_runtime::ports::OperatorStore;
 use triad_runtime::{Created, DefinitionStore, StateStore, StoreError, Write, Written};
@@ -662,6 +663,40 @@ async fn an_output_is_deleted_with_its_record() {
     assert_eq!(left, "stays");
 }
 
+/// Makes the tables those of an earlier version, which had no events.
+fn without_events(db: &Connection, version: i32) {
+    db.execute_batch("ALTER TABLE order_state DROP COLUMN Events")
+        .unwrap();
+    db.pragma_update(None, "user_version", version).unwrap();
+}
+
+#[tokio::test]
+async fn a_file_of_the_second_version_is_upgraded_in_its_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = open(dir.path());
+    assert_eq!(store.create(vec![new("7")]).await, [Ok(Created::Created)]);
+    drop(store);
+    let db = Connection::open(dir.path().join("triad.sqlite")).unwrap();
+    without_events(&db, 2);
+    drop(db);
+    let store = open(dir.path());
+    let order = store.load(vec![id("7")]).await.remove(0).unwrap();
+    let mut next = order.expect("its checksum still fits");
+    let expected = next.version;
+    next.version = expected.next();
+    next.events.push(KeptEvent {
+        event: "paid".into(),
+        id: "e-1".into(),
+        at: Timestamp(1),
+        step: None,
+        data: Some(json!(7)),
+    });
+    let write = Write::silent(expected, Arc::new(next.clone()), 1);
+    assert_eq!(store.commit(vec![write]).await, [Ok(Written::Written)]);
+    let read = store.load(vec![id("7")]).await.remove(0).unwrap();
+    assert_eq!(read, Some(next));
+}
+
 /// Version 1 had its file in a folder of its own, without topics.
 #[tokio::test]
 async fn a_file_of_the_first_version_is_upgraded_and_kept() {
@@ -674,8 +709,7 @@ async fn a_file_of_the_first_version_is_upgraded_and_kept() {
     let db = Connection::open(earlier.join("state.sqlite")).unwrap();
     db.execute_batch("DROP VIEW messages; DROP TABLE records; DROP TABLE topics;")
         .unwrap();
-    db.pragma_update(None, "user_version", 1).unwrap();
-    drop(db);
+    without_events(&db, 1);
     let clock = Hand::at(10_000);
     let guest = SqliteStore::join(dir.path(), clock, Millis(1)).unwrap_err();
     assert!(guest.to_string().contains("has version 1"), "{guest}");

@@ -39,7 +39,7 @@ pub struct MovedCounts {
     pub orders: u64,
     /// Orders among them that have not finished.
     pub alive: u64,
-    /// Messages with a submitted order that Submission has not handled yet.
+    /// Messages with a submitted order that Submission has not handled yet, and events that the Scheduler has not.
     pub submissions: u64,
     /// Messages to the Scheduler (replies and announcements) that it has not handled yet.
     pub replies: u64,
@@ -96,12 +96,13 @@ impl Bytes {
     }
 }
 
-/// Topics whose messages are moved if no process has handled them: those of orders as they were submitted,
-/// and those of the Scheduler, with the replies of agents. Without its last reply an order may never get its
+/// Topics whose messages are moved if no process has handled them: those of orders as they were submitted, those of
+/// events, and those of the Scheduler, with the replies of agents. Without its last reply an order may never get its
 /// last status.
-pub const TOPICS: [&str; 4] = [
+pub const TOPICS: [&str; 5] = [
     topics::ORDERS_HIGH,
     topics::ORDERS,
+    topics::EVENTS,
     topics::SCHEDULER_HIGH,
     topics::SCHEDULER,
 ];

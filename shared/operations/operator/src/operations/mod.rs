@@ -15,12 +15,14 @@
 //! | [`routes`] | the place of each request in the HTTP API |
 //! | [`order_queries`], [`overview`], [`downstreams`], [`workflows`], [`campaigns`], [`letters`], [`alerts`], [`audit`] | requests and answers by subject |
 //! | [`order_acts`] | acts on orders |
+//! | [`events`] | events from outside, sent to an order |
 
 pub mod alerts;
 pub mod audit;
 pub mod caller;
 pub mod campaigns;
 pub mod downstreams;
+pub mod events;
 pub mod filter;
 mod heard;
 pub mod hidden;
@@ -49,6 +51,7 @@ pub use campaigns::{
     GetCampaign, GetCampaignBatch, ListCampaigns, ResumeCampaign, StartCampaign, StopCampaign,
 };
 pub use downstreams::{ActOnDownstreams, ListDownstreams};
+pub use events::SendEvent;
 pub use filter::{DeadLetterFilter, OrderFilter};
 pub use hidden::Hidden;
 pub use letters::{ActOnDeadLetters, GetDeadLetter, ListDeadLetters};
@@ -254,6 +257,9 @@ mod table {
         /// Act on orders: on those that are named, or on at most 1,000 that a filter finds. The answer says what came
         /// of each. A request without `dry_run: false` changes nothing.
         ActOnOrders: Post "/acts" => order_acts::ActedOnOrders;
+        /// Send an event to an order: the step that waits for it takes it. The same name and id again is the same
+        /// event, which is sent once.
+        SendEvent: Post "/orders/{id}/events" => events::EventSent;
         /// The newest campaigns: acts on many orders that the Supervisor carries out.
         ListCampaigns: Get "/campaigns" => campaigns::CampaignsFound;
         /// Start a campaign: an act on all orders that fit a filter, in batches that grow; it stops early if too many

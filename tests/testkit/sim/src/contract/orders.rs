@@ -4,6 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use serde_json::{Value, json};
 use triad_core::order::Claim;
+use triad_core::received::KeptEvent;
 use triad_core::{
     Accepted, Attempt, ClaimId, Context, Decision, Event, Failure, FailureKind, Order, OrderId,
     Overdue, ProcessState, StepState, Timestamp, Timing, WorkflowRef, decide,
@@ -113,10 +114,18 @@ pub(super) fn life(order: &Order) -> Vec<Order> {
     all
 }
 
-/// The order after its step `a` has completed with an output of about this many bytes.
+/// The order after its step `a` has completed with an output of about this many bytes, and an event has come for a
+/// later step.
 pub(super) fn with_output(order: &Order, bytes: usize) -> Order {
     let mut next = Order {
         version: order.version.next(),
+        events: vec![KeptEvent {
+            event: "paid".to_owned(),
+            id: "e-1".to_owned(),
+            at: Timestamp(1_550),
+            step: None,
+            data: Some(json!({"n": 9.80})),
+        }],
         ..order.clone()
     };
     next.steps[0].state = StepState::Completed {

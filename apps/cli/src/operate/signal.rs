@@ -1,0 +1,78 @@
+//! `triad signal`: sends an event to an order that waits for it.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Args;
+use serde_json::Value;
+use triad_operator::operations::SendEvent;
+
+use super::orders::json;
+use crate::connection::{KafkaArgs, StoreArgs};
+use crate::output::print_line;
+use triad_operator::operations::Form;
+
+/// Send an event to an order: the step that waits for it goes on
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  triad signal 10248 payment-confirmed --input '{\"amount\": 20}'
+  triad signal 10248 payment-confirmed --id p-17 --input @payment.json
+  triad signal 10248 approved --url https://triad.example.com
+
+An event of the same name and id is the same event again: it is sent once. Exit code 1 if no step of the order waits for
+an event of this name, now or later.")]
+pub struct SignalArgs {
+    /// The order's id
+    #[arg(value_name = "ORDER")]
+    order: String,
+    /// The event's name, as the workflow's `await` has it
+    #[arg(value_name = "EVENT")]
+    event: String,
+    /// The event's id. Default: made of its name and its data
+    #[arg(long, value_name = "ID")]
+    id: Option<String>,
+    /// What it brings: JSON, or @FILE
+    #[arg(long, value_name = "JSON")]
+    input: Option<String>,
+    /// Print the answer as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    store: StoreArgs,
+    #[command(flatten)]
+    kafka: KafkaArgs,
+}
+
+/// Runs `triad signal`.
+///
+/// # Errors
+/// [`Usage`](crate::output::Usage) if the data is not JSON; if the event is refused, or the installation cannot be
+/// reached.
+pub async fn run(args: SignalArgs) -> Result<ExitCode> {
+    let data = match &args.input {
+        Some(text) => json("--input", text)?,
+        None => Value::Null,
+    };
+    let place = args.store.place_with(&args.kafka).await?;
+    let request = SendEvent {
+        id: args.order,
+        event: args.event,
+        event_id: args.id,
+        data,
+    };
+    let sent = place.ask(request).await?;
+    if args.json {
+        print_line(&sent.form()?)?;
+    } else if sent.is_repeated {
+        println!(
+            "{}: has had the event {} ({}) before",
+            sent.order_id, sent.event, sent.event_id
+        );
+    } else {
+        println!(
+            "{}: the event {} ({}) is sent",
+            sent.order_id, sent.event, sent.event_id
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}

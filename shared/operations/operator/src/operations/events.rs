@@ -1,0 +1,166 @@
+//! Events from outside, sent to an order by an operator or over HTTP.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use triad_core::received::{EventMessage, NotAnEvent, ReceivedEvent};
+use triad_core::{Envelope, Order, OrderId, ProcessState, StepState, topics};
+use triad_runtime::{Bus, StateStore};
+use triad_workflow::{StepKind, Workflow};
+
+use super::local::{Execute, Installation, Local};
+use super::{Caller, Problem, plain_form};
+use crate::definition;
+
+/// Send an event to an order: the step that waits for it takes it.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SendEvent {
+    /// The order's id.
+    pub id: String,
+    /// The event's name, as the workflow's `await` has it.
+    pub event: String,
+    /// The event's id: the same name and id again is the same event. Where it is left out, it is made of the name and
+    /// the data, so that a request that is repeated sends one event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event_id: Option<String>,
+    /// What the event brings, at most 8 KiB of JSON; null where it is left out.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub data: Value,
+}
+
+/// An event that was sent.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct EventSent {
+    /// The order.
+    #[schemars(with = "String")]
+    pub order_id: OrderId,
+    /// The event's name.
+    pub event: String,
+    /// The event's id.
+    pub event_id: String,
+    /// Whether the order has had this event before, so that it was not sent.
+    pub is_repeated: bool,
+}
+
+plain_form!(EventSent: "event-sent");
+
+impl Execute for SendEvent {
+    type Answer = EventSent;
+
+    async fn execute<I: Installation>(
+        self,
+        on: &Local<I>,
+        caller: &Caller,
+    ) -> Result<EventSent, Problem> {
+        on.may_act(caller)?;
+        let event = self.read()?;
+        let found = on.store().load(vec![event.order_id.clone()]).await.pop();
+        let unanswered = || Problem::internal("the store has not answered");
+        let order = found.ok_or_else(unanswered)??.ok_or_else(|| {
+            let text = format!("there is no order {}, or it has expired", event.order_id);
+            Problem::missing("no-such-order", text)
+        })?;
+        let is_same = |had: &triad_core::received::KeptEvent| {
+            (&had.event, &had.id) == (&event.event, &event.id)
+        };
+        let is_repeated = order.events.iter().any(is_same);
+        if !is_repeated {
+            let workflow = definition::pinned(on.store(), &order.workflow).await?;
+            can_be_taken(&order, &workflow, &event.event)?;
+            send(on, &event).await?;
+            tracing::info!(order = %event.order_id, event = %event.event, by = caller.name, "an event was sent");
+        }
+        Ok(EventSent {
+            order_id: event.order_id,
+            event: event.event,
+            event_id: event.id,
+            is_repeated,
+        })
+    }
+}
+
+impl SendEvent {
+    /// Reads the event by the rules of the topic.
+    fn read(&self) -> Result<ReceivedEvent, Problem> {
+        let digest = Sha256::digest(format!("{}\n{}", self.event, self.data));
+        let digest: String = digest[..16].iter().map(|b| format!("{b:02x}")).collect();
+        let value = serde_json::json!({
+            "order_id": self.id, "event": self.event, "id": self.event_id, "data": self.data,
+        });
+        let message = EventMessage {
+            key: None,
+            value: Some(value.to_string().as_bytes()),
+            headers: &[],
+            default_id: &digest,
+        }
+        .read();
+        message.map_err(|NotAnEvent { code, why }| Problem::new(422, code, why))
+    }
+}
+
+/// Refuses an event that no step of the order can take.
+fn can_be_taken(order: &Order, workflow: &Workflow, event: &str) -> Result<(), Problem> {
+    if !matches!(
+        order.state,
+        ProcessState::Pending { .. } | ProcessState::Processing(_)
+    ) {
+        let text = format!(
+            "order {} is {}: no step of it waits any more",
+            order.id,
+            order.state.name()
+        );
+        return Err(Problem::new(409, "event-too-late", text));
+    }
+    if order.is_unread() {
+        return Ok(());
+    }
+    let ahead = order
+        .steps
+        .iter()
+        .zip(&workflow.steps)
+        .filter(|(record, _)| {
+            let state = &record.state;
+            matches!(state, StepState::Waiting)
+                || state.parked_until().is_some()
+                || state.is_retry_due()
+        });
+    let awaited: Vec<&str> = ahead
+        .filter_map(|(_, step)| match &step.kind {
+            StepKind::Await(wait) => Some(&wait.events),
+            StepKind::Call(_) | StepKind::Timer(_) => None,
+        })
+        .flatten()
+        .map(|awaited| awaited.event.as_str())
+        .collect();
+    if awaited.contains(&event) {
+        return Ok(());
+    }
+    let text = match awaited.is_empty() {
+        true => format!("order {} waits for no event, now or later", order.id),
+        false => format!(
+            "order {} waits for no event {event:?}, now or later; it waits for {}",
+            order.id,
+            awaited.join(", ")
+        ),
+    };
+    Err(Problem::new(422, "event-not-awaited", text))
+}
+
+async fn send<I: Installation>(on: &Local<I>, event: &ReceivedEvent) -> Result<(), Problem> {
+    let message = Envelope::event(
+        topics::EVENTS.to_owned(),
+        event.order_id.as_str(),
+        &event.event,
+        event.id.clone(),
+        None,
+        &event.data,
+    );
+    let sent = on.parts().bus.publish(vec![message]).await.pop();
+    let unanswered = || Problem::internal("the bus has not answered");
+    sent.ok_or_else(unanswered)?.map_err(|e| {
+        let text = format!("the event could not be sent: {e}");
+        Problem::later("bus-unavailable", text, 2)
+    })
+}
