@@ -89,7 +89,7 @@ pub enum StepKind {
     /// It waits for a moment.
     Timer(Timer),
     /// It waits for events from outside.
-    Await(Await),
+    Await(Box<Await>),
 }
 
 impl fmt::Display for StepKind {
@@ -146,7 +146,8 @@ impl Step {
             StepKind::Timer(Timer::Until { at, .. }) => at.expressions(),
             StepKind::Await(wait) => {
                 let events = wait.events.iter();
-                events.filter_map(|event| event.matches.as_ref()).collect()
+                let conditions = events.filter_map(|event| event.matches.as_ref());
+                conditions.chain(&wait.fails_when).collect()
             }
         };
         own.into_iter().chain(&self.when)
@@ -218,6 +219,9 @@ pub struct Await {
     /// Whether the author wrote a single event, so that the output is what it brought. Otherwise the output is
     /// `{"event": name, "data": …}` of the first one, or the data of each by its name if all are awaited.
     pub is_single: bool,
+    /// The condition under which what came is a failure of the step, over the step's variables and `event`, the output
+    /// that it would have. `None`: it never is.
+    pub fails_when: Option<Expression>,
     /// How long they are waited for, from when the step starts.
     pub within: Millis,
     /// What is done if they have not come by then.

@@ -126,7 +126,8 @@ const WAITING: [&str; 2] = [
       "steps": [
         {"id": "draw-up", "agent": "stock", "action": "draw-up", "after": [], "compensation": {"action": "tear-up"}},
         {"id": "agreed", "after": [], "await": {"all_of": [{"event": "paid"}, {"event": "signed"}], "within": "15s", "otherwise": "error"}},
-        {"id": "any", "after": ["draw-up"], "await": {"first_of": [{"event": "paid"}, {"event": "signed"}], "within": "12s", "otherwise": "continue"}},
+        {"id": "any", "after": ["draw-up"], "await": {"first_of": [{"event": "paid"}, {"event": "signed"}], "fails_when": "event.data.sum == 8",
+         "within": "12s", "otherwise": "continue"}},
         {"id": "hand-over", "agent": "bank", "action": "hand-over", "after": ["agreed", "any"], "compensation": "none"}]}"#,
 ];
 

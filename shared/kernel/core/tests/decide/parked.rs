@@ -265,6 +265,39 @@ fn an_event_that_does_not_come_stops_the_order_and_is_awaited_anew_after_a_resub
 }
 
 #[test]
+fn an_event_may_say_that_the_step_has_failed() {
+    let declined = r#""within": "1h", "fails_when": "event.decision == 'no'""#;
+    let asked = AWAITS.replace(r#""within": "1h""#, declined);
+    let mut s = waiting(&asked);
+    let no = json!({"amount": 7, "decision": "no"});
+    s.after(60_000);
+    assert_eq!(s.hears("paid", "e-1", no.clone()), Then::Written);
+    assert_eq!((s.state(), s.step("b").name()), ("Compensating", "refused"));
+    let cause = s.order.state.cause().expect("a cause").to_string();
+    assert!(
+        cause.starts_with("permanent/b/event-fails: what came is a failure: {\"amount\":7"),
+        "{cause}"
+    );
+    s.succeed("a");
+    assert_eq!(s.state(), "Compensated");
+    let mut early = Story::of(&asked).claimed();
+    early.hears("paid", "e-1", no);
+    early.succeed("a");
+    assert_eq!(
+        early.state(),
+        "Compensating",
+        "it came before the step waited"
+    );
+    let mut s = waiting(&asked);
+    s.hears("paid", "e-1", paid());
+    assert_eq!(
+        s.step("c").name(),
+        "running",
+        "a condition without a value does not hold"
+    );
+}
+
+#[test]
 fn an_order_may_go_on_without_the_event() {
     let goes_on = AWAITS.replace(
         r#""within": "1h""#,

@@ -51,12 +51,18 @@ pub(crate) fn compiled(definition: &Definition, problems: &mut Problems) -> Vec<
                 Err(reason) => problems.push(Problem::new(at, reason).on_text([when.clone()])),
             }
         }
-        for (nth, event) in written.awaits.iter().flat_map(waits::awaited).enumerate() {
-            let Some(matches) = &event.matches else {
-                continue;
-            };
+        let events = written.awaits.iter().flat_map(waits::awaited).enumerate();
+        let conditions = events.filter_map(|(nth, event)| {
             let at = event_path(written, &top, nth);
-            let condition = waits::condition(matches);
+            Some((at, event.matches?))
+        });
+        let fails = written
+            .awaits
+            .as_ref()
+            .and_then(|wait| wait.fails_when.clone());
+        let fails = fails.map(|fails| (top.keys("await.fails_when"), fails));
+        for (at, matches) in conditions.chain(fails) {
+            let condition = waits::condition(&matches);
             match Expression::compiled_over(condition, &waits::EVENT_VARIABLES) {
                 Ok(expression) => all.push(Written {
                     step,
@@ -64,7 +70,9 @@ pub(crate) fn compiled(definition: &Definition, problems: &mut Problems) -> Vec<
                     at,
                     expression,
                 }),
-                Err(reason) => problems.push(Problem::new(at, reason).on_text([matches.clone()])),
+                Err(reason) => {
+                    problems.push(Problem::new(at, reason).on_text([condition.to_owned()]))
+                }
             }
         }
         let until = written.wait.as_ref().and_then(|wait| wait.until.as_deref());

@@ -149,7 +149,9 @@ pub(crate) fn step(
     let policy = policy(supervised);
     let kind = match (&written.wait, &written.awaits) {
         (Some(timer), _) => StepKind::Timer(waits::timer(timer)?),
-        (None, Some(events)) => StepKind::Await(waits::events(events, planned.may_be_compensated)?),
+        (None, Some(events)) => {
+            StepKind::Await(Box::new(waits::events(events, planned.may_be_compensated)?))
+        }
         (None, None) => StepKind::Call(Box::new(call(written, attempt_timeout, retry, policy)?)),
     };
     let then = match &kind {

@@ -38,6 +38,7 @@ pub(super) fn events(written: &AwaitDefinition, may_be_compensated: bool) -> Res
         events: events?,
         needs_all: !written.all_of.is_empty(),
         is_single: written.event.is_some(),
+        fails_when: written.fails_when.as_deref().map(over_event).transpose()?,
         within: written.within,
         otherwise: match written.otherwise {
             Some(OtherwiseDefinition::Continue) => Otherwise::Continue,
@@ -59,12 +60,14 @@ pub(crate) fn awaited(written: &AwaitDefinition) -> Vec<EventDefinition> {
 }
 
 fn event(written: &EventDefinition) -> Result<AwaitedEvent, String> {
-    let condition = written.matches.as_deref().map(condition);
-    let compiled = condition.map(|c| Expression::compiled_over(c, &EVENT_VARIABLES));
     Ok(AwaitedEvent {
         event: written.event.clone(),
-        matches: compiled.transpose()?,
+        matches: written.matches.as_deref().map(over_event).transpose()?,
     })
+}
+
+fn over_event(written: &str) -> Result<Expression, String> {
+    Expression::compiled_over(condition(written), &EVENT_VARIABLES)
 }
 
 /// The text of a condition, which an author may write with `${ … }` around it or without.

@@ -190,6 +190,11 @@ pub struct AwaitDefinition {
     /// Events that are all waited for. The output has what each brings, by its name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub all_of: Vec<EventDefinition>,
+    /// A condition under which what came is a failure of the step, such as `event.decision == "no"`: one expression over
+    /// `event`, which is the output that the step would have, and the step's variables. What follows is what follows
+    /// when the time is over, but for `continue`: then it is the default. Absent: nothing that comes is a failure.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fails_when: Option<String>,
     /// How long the step waits at most, from when it begins; at most 366 days.
     pub within: Millis,
     /// What is done if the time is over. Absent: `compensate` before the point of no return, `error` from there on.

@@ -73,6 +73,8 @@ fn events_are_one_the_first_or_all() {
         );
         assert_eq!(wait.otherwise, Otherwise::Continue);
     }
+    let fails = sound("{id: b, await: {event: x, fails_when: \"event.no\", within: 7d}}");
+    assert_eq!(fails.steps[1].expressions().count(), 1);
     let stops = sound("{id: b, await: {event: paid, within: 7d, otherwise: error}}");
     assert_eq!(stops.steps[1].then, Above::Error);
 }

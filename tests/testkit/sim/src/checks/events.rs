@@ -20,6 +20,10 @@ impl State {
     pub(crate) fn check_events(&mut self, before: &Order, after: &Order, workflow: &Workflow) {
         self.reach_events(before, after);
         let is_new = before.state.name() != after.state.name();
+        let code = after.state.cause().map(|cause| cause.code.as_str());
+        if is_new && code == Some("event-fails") {
+            self.kernel.coverage.reach("saw: event failed its step");
+        }
         let cause = after
             .state
             .cause()

@@ -125,6 +125,7 @@ pub const WANTED: &[&str] = &[
     "saw: event kept",
     "saw: event taken",
     "saw: event did not come",
+    "saw: event failed its step",
     "saw: wait over",
     "input: high lane",
     "input: later version published",

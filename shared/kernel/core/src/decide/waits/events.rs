@@ -3,10 +3,10 @@
 use std::slice;
 
 use serde_json::{Map, Value, json};
-use triad_workflow::{Await, Step, StepIndex, StepKind};
+use triad_workflow::{Await, Expression, Step, StepIndex, StepKind};
 
 use super::super::{Decision, Draft, Halt, Reason, forward, next_version_by_event, transition};
-use super::complete;
+use super::ended;
 use crate::context::{Context, NeedsDetails};
 use crate::ids::Timestamp;
 use crate::input;
@@ -37,8 +37,9 @@ pub(in super::super) fn take(
         }
         is_awaited = true;
         let output = collect(ctx, &mut next, index, wait)?;
-        if let Some(output) = output {
-            complete(ctx, &mut next, index, output, now);
+        if let Some(output) = output
+            && ended(ctx, &mut next, index, output, now)?
+        {
             forward::advance(ctx, &mut next, now)?;
         }
         let is_taken = next
@@ -128,6 +129,19 @@ pub(super) fn collect(
     Ok(Some(brought.into()))
 }
 
+/// Whether what has come is a failure of the step. A condition that has no value does not hold.
+pub(super) fn is_failure(
+    ctx: &Context<'_>,
+    order: &Order,
+    wait: &Await,
+    output: &Value,
+) -> Result<bool, NeedsDetails> {
+    match &wait.fails_when {
+        None => Ok(false),
+        Some(condition) => holds(ctx, order, condition, output),
+    }
+}
+
 /// The names of the events that a step still waits for, for people.
 pub(super) fn missing(order: &Order, index: StepIndex, wait: &Await) -> String {
     let id = Some(&order.steps[index].step);
@@ -157,7 +171,16 @@ fn fits(
         return Ok(true);
     };
     let data = event.data.clone().unwrap_or_default();
-    let scope = input::scope(ctx, order, slice::from_ref(condition), None)?.with_event(&data);
+    holds(ctx, order, condition, &data)
+}
+
+fn holds(
+    ctx: &Context<'_>,
+    order: &Order,
+    condition: &Expression,
+    event: &Value,
+) -> Result<bool, NeedsDetails> {
+    let scope = input::scope(ctx, order, slice::from_ref(condition), None)?.with_event(event);
     Ok(condition.holds(&scope).unwrap_or(false))
 }
 

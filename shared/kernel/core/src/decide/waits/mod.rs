@@ -54,9 +54,29 @@ pub(super) fn begin(
         StepKind::Await(wait) => events::collect(ctx, order, index, wait)?,
         _ => (until <= now).then_some(Value::Null),
     };
-    if let Some(output) = output {
-        complete(ctx, order, index, output, now);
+    match output {
+        Some(output) => ended(ctx, order, index, output, now),
+        None => Ok(true),
     }
+}
+
+/// Ends a wait for which everything has come. False if that is a failure of the step, which was given up.
+fn ended(
+    ctx: &Context<'_>,
+    order: &mut Draft,
+    index: StepIndex,
+    output: Value,
+    now: Timestamp,
+) -> Result<bool, NeedsDetails> {
+    if let StepKind::Await(wait) = &ctx.workflow.steps[index].kind
+        && events::is_failure(ctx, order, wait, &output)?
+    {
+        let text = format!("what came is a failure: {output}");
+        let failure = Failure::new(FailureKind::Permanent, "event-fails", &text);
+        fail(ctx, order, index, failure, now)?;
+        return Ok(false);
+    }
+    complete(ctx, order, index, output, now);
     Ok(true)
 }
 
@@ -77,21 +97,36 @@ pub(super) fn over(
             return Ok(true);
         }
     };
-    let record = &mut order.steps[index];
     let text = format!("did not come in time: {missing}");
-    let failure = Failure::new(FailureKind::TimedOut, "no-event", &text).in_step(&record.step);
+    let failure = Failure::new(FailureKind::TimedOut, "no-event", &text);
+    fail(ctx, order, index, failure, now)?;
+    Ok(false)
+}
+
+/// Gives a step up whose wait has failed. If the order is resubmitted, the step waits anew.
+fn fail(
+    ctx: &Context<'_>,
+    order: &mut Draft,
+    index: StepIndex,
+    failure: Failure,
+    now: Timestamp,
+) -> Result<(), NeedsDetails> {
+    let record = &mut order.steps[index];
+    let failure = failure.in_step(&record.step);
     record.error = Some(failure.clone());
     let Some(&Work::Parked { attempt, since, .. }) = record.state.work() else {
-        return Ok(true);
+        return Ok(());
     };
-    record.state = StepState::due(attempt);
+    // A wait that begins and ends in this write is in no record, and so it has no number.
+    let was_stored = since < now;
+    let last = attempt.0 - u32::from(!was_stored);
+    record.state = StepState::due(Attempt(last));
     order.note(Incident {
-        attempt: Some(attempt),
-        started: Some(since),
+        attempt: was_stored.then_some(attempt),
+        started: was_stored.then_some(since),
         ..Incident::new(IncidentKind::AttemptFailed, now).of(&failure)
     });
-    give_up(ctx, order, index, failure, now)?;
-    Ok(false)
+    give_up(ctx, order, index, failure, now)
 }
 
 /// Completes a step whose wait has ended.
