@@ -18,11 +18,12 @@ const JSON: &str = "application/json";
 const LINES: &str = "application/x-ndjson";
 
 /// The codes of problems, beside those of [`SubmissionRefusal::CODES`].
-const CODES: [&str; 26] = [
+const CODES: [&str; 29] = [
     "bad-body",
     "bad-order-id",
     "bad-query",
     "bad-wait",
+    "bad-why",
     "body-timeout",
     "bus-unavailable",
     "empty-batch",
@@ -34,6 +35,8 @@ const CODES: [&str; 26] = [
     "no-room",
     "no-such-order",
     "no-such-path",
+    "no-such-version",
+    "not-an-event",
     "not-cancelled",
     "not-now",
     "not-writable",

@@ -1,6 +1,7 @@
 //! The HTTP interface of Submission over real sockets, with the SQLite store.
 
 mod access;
+mod acts;
 mod batch;
 mod common;
 mod groups;

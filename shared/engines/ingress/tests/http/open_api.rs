@@ -9,6 +9,7 @@ use triad_core::submission::SubmissionRefusal;
 use triad_ingress::{NewToken, OrderEndWaiters, Role};
 use triad_runtime::StoreError;
 
+use crate::acts;
 use crate::common::client::{Client, read};
 use crate::common::document::{DOCUMENT, SEEN, check, misfits};
 use crate::common::{Made, World, order};
@@ -70,6 +71,7 @@ async fn every_answer_of_the_document_is_given() {
     failing(&world).await;
     crowded(&world).await;
     strangers().await;
+    acts::every_answer().await;
     let seen = SEEN.lock().unwrap().clone();
     let missing: Vec<_> = documented().difference(&seen).cloned().collect();
     assert!(missing.is_empty(), "never given: {missing:?}");
@@ -139,6 +141,12 @@ async fn strangers() {
     read_both(&world.client, "/v1/orders/1", &[]).await;
     let bearer = format!("Bearer {}", token.token);
     read_both(&world.client, "/v1/orders/1", &[("authorization", &bearer)]).await;
+    for (path, _) in acts::paths() {
+        let path = format!("/v1/orders/1/{path}");
+        for headers in [&[][..], &[("authorization", bearer.as_str())]] {
+            world.client.send("POST", &path, headers, b"").await;
+        }
+    }
 }
 
 #[test]

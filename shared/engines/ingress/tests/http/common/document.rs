@@ -23,7 +23,12 @@ fn template(path: &str) -> Option<&'static str> {
         "/readyz" => Some("/readyz"),
         other => {
             let id = other.strip_prefix("/v1/orders/")?;
-            (!id.is_empty() && !id.contains('/')).then_some("/v1/orders/{id}")
+            match id.split_once('/') {
+                None if !id.is_empty() => Some("/v1/orders/{id}"),
+                Some((_, "events")) => Some("/v1/orders/{id}/events"),
+                Some((_, "cancel")) => Some("/v1/orders/{id}/cancel"),
+                _ => None,
+            }
         }
     }
 }

@@ -12,13 +12,16 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use triad_core::{Order, OrderId, ProcessState, Version, WorkflowRef};
 use triad_ingress::{OrderEndWaiters, Server, Settings};
+use triad_operator::operations::{Local, Operations, Parts};
+use triad_runtime::operator::Operator;
 use triad_runtime::submission::Submission;
-use triad_runtime::system::SystemClock;
+use triad_runtime::system::{SystemClock, SystemEntropy};
 use triad_runtime::{Clock, DefinitionStore, StateStore, Write, Written};
 use triad_sqlite::SqliteStore;
 use triad_workflow::hash::canonical_json;
 use triad_workflow::{Limits as WorkflowLimits, Millis, Workflow};
 
+use crate::operators::console;
 use client::{Client, Said};
 use ports::{Faulty, Heard};
 
@@ -59,7 +62,8 @@ pub struct World {
 }
 
 impl World {
-    /// A server with two workflows: `w`, and `strict`, whose details must have a number `n`.
+    /// A server with three workflows: `w`; `strict`, whose details must have a number `n`; and `waits`, whose second
+    /// step waits for the event `paid`.
     pub async fn start() -> Self {
         Self::with(Made::default()).await
     }
@@ -73,12 +77,17 @@ impl World {
             "properties": {"n": {"type": "integer"}}});
         let strict = json!({"workflow": "strict", "details_schema": schema, "steps": step});
         publish(&sqlite, &strict).await;
+        let waits = json!({"workflow": "waits", "steps": [step[0],
+            {"id": "b", "await": {"event": "paid", "within": "1h"}}]});
+        publish(&sqlite, &waits).await;
         let store = Faulty::new(sqlite.clone());
         let heard = Heard::default();
         let bus = heard.clone();
+        let mut settings = made.settings;
+        settings.operations = Some(operations(&sqlite, &heard, &made.handlers));
         let submission = Submission::new(store.clone(), bus, SystemClock, made.handlers);
         let server = Server::start(
-            made.settings,
+            settings,
             Arc::new(submission),
             store.clone(),
             made.ends.clone(),
@@ -182,6 +191,30 @@ pub async fn until(what: &str, holds: impl Fn() -> bool) {
 
 pub fn order(id: &str) -> Value {
     json!({"order_id": id, "workflow": "w", "details": {"n": 1}})
+}
+
+/// What executes the events and cancellations of applications.
+fn operations(
+    store: &Sqlite,
+    bus: &Heard,
+    handlers: &triad_runtime::settings::Settings,
+) -> Arc<dyn Operations> {
+    let operator = Operator::new(
+        store.clone(),
+        bus.clone(),
+        SystemClock,
+        SystemEntropy,
+        handlers.clone(),
+    );
+    let parts = Parts {
+        store: store.clone(),
+        bus: bus.clone(),
+        clock: SystemClock,
+        entropy: SystemEntropy,
+        operator,
+        topics: console::Heard::default(),
+    };
+    Arc::new(Local::new(parts, Default::default()))
 }
 
 async fn publish(store: &Sqlite, definition: &Value) {

@@ -1,0 +1,233 @@
+//! What applications do to their orders: events and cancellations.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use triad_core::received::KeptEvent;
+use triad_core::topics;
+use triad_ingress::{NewToken, Role};
+use triad_runtime::system::SystemClock;
+use triad_runtime::{BusError, Clock, DefinitionStore, StoreError};
+use triad_workflow::WorkflowName;
+
+use crate::common::client::{Said, read};
+use crate::common::document::check;
+use crate::common::{Made, World, order};
+
+/// The two paths, each with a body that it takes.
+pub fn paths() -> [(&'static str, Value); 2] {
+    [
+        ("events", json!({"event": "paid", "data": {"sum": 5}})),
+        ("cancel", json!({"why": "the customer changed his mind"})),
+    ]
+}
+
+impl World {
+    async fn submit_waiting(&self, id: &str) {
+        let order = json!({"order_id": id, "workflow": "waits", "details": {}});
+        assert_eq!(self.client.post("/v1/orders", &order).await.status, 201);
+    }
+
+    async fn act(&self, id: &str, path: &str, body: &Value) -> Said {
+        self.client
+            .post(&format!("/v1/orders/{id}/{path}"), body)
+            .await
+    }
+}
+
+#[tokio::test]
+async fn an_event_goes_to_the_topic_of_events_under_its_order() {
+    let world = World::start().await;
+    world.submit_waiting("1").await;
+    let paid = json!({"event": "paid", "id": "p-1", "data": {"sum": 5}});
+    let said = world.act("1", "events", &paid).await;
+    assert_eq!(said.status, 202, "{said:?}");
+    let answer = json!({"kind": "event", "order_id": "1", "event": "paid", "event_id": "p-1",
+        "is_repeated": false});
+    assert_eq!(said.json(), answer);
+    let sent = world.heard.to(topics::EVENTS);
+    let [event] = &sent[..] else {
+        panic!("{sent:?}");
+    };
+    assert_eq!(event.key.as_deref(), Some("1".as_bytes()));
+    let value: Value = serde_json::from_slice(&event.value).unwrap();
+    assert_eq!(value, json!({"sum": 5}));
+}
+
+#[tokio::test]
+async fn an_event_without_an_id_has_the_same_one_each_time_it_is_sent() {
+    let world = World::start().await;
+    world.submit_waiting("1").await;
+    let send = async |sum: u32| {
+        let event = json!({"event": "paid", "data": {"sum": sum}});
+        world.act("1", "events", &event).await.json()["event_id"].clone()
+    };
+    let first = send(5).await;
+    assert!(first.is_string(), "{first}");
+    assert_eq!(send(5).await, first);
+    assert_ne!(send(6).await, first, "other data is another event");
+}
+
+#[tokio::test]
+async fn an_event_that_no_step_can_take_is_told_to_its_sender_and_not_sent() {
+    let world = World::start().await;
+    world.submit_waiting("1").await;
+    world.submit_waiting("3").await;
+    world.finish("3").await;
+    for (id, body, is) in [
+        ("none", json!({"event": "paid"}), (404, "no-such-order")),
+        ("3", json!({"event": "paid"}), (409, "event-too-late")),
+        ("1", json!({"event": "a b"}), (422, "wrong-field")),
+        ("1", json!({"event": 5}), (422, "bad-body")),
+        ("1", json!({"id": "p-1"}), (422, "bad-body")),
+        ("1", json!({"event": "paid", "more": 1}), (422, "bad-body")),
+        (
+            "1",
+            json!({"event": "paid", "data": "x".repeat(9_000)}),
+            (422, "too-large"),
+        ),
+    ] {
+        let said = world.act(id, "events", &body).await;
+        assert_eq!(said.is(), (is.0, is.1.to_owned()), "{body}: {said:?}");
+    }
+    assert!(world.heard.to(topics::EVENTS).is_empty());
+}
+
+#[tokio::test]
+async fn an_application_cancels_its_order() {
+    let world = World::start().await;
+    world.submit("1").await;
+    let why = json!({"why": "the customer changed his mind"});
+    let said = world.act("1", "cancel", &why).await;
+    assert_eq!(said.status, 202, "{said:?}");
+    assert_eq!(said.json(), json!({"kind": "cancelled", "order_id": "1"}));
+    let stored = format!("{:?}", world.stored("1").await);
+    assert!(
+        stored.contains("an application") && stored.contains("the customer changed his mind"),
+        "{stored}"
+    );
+    world.submit("2").await;
+    world.finish("2").await;
+    let late = world.act("2", "cancel", &why).await;
+    assert_eq!(late.is(), (409, "not-cancelled".to_owned()));
+    assert!(late.json()["next"].is_string(), "{late:?}");
+    let none = world.act("none", "cancel", &why).await;
+    assert_eq!(none.is(), (404, "no-such-order".to_owned()));
+    let silent = world.act("1", "cancel", &json!({"why": ""})).await;
+    assert_eq!(silent.is(), (400, "bad-why".to_owned()));
+}
+
+#[tokio::test]
+async fn the_token_of_an_application_is_enough_and_its_name_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let (shop, desk) = (
+        NewToken::make("shop", &[Role::Submit]).unwrap(),
+        NewToken::make("desk", &[Role::Read]).unwrap(),
+    );
+    let mut made = Made::default();
+    let file = dir.path().join("tokens");
+    std::fs::write(&file, format!("{}\n{}\n", shop.line, desk.line)).unwrap();
+    made.settings.tokens = Some(file);
+    let world = World::with(made).await;
+    let post = async |token: &str, path: &str, body: &Value| {
+        let bearer = format!("Bearer {token}");
+        let headers = [
+            ("content-type", "application/json"),
+            ("authorization", bearer.as_str()),
+        ];
+        let body = body.to_string();
+        world
+            .client
+            .send("POST", path, &headers, body.as_bytes())
+            .await
+    };
+    assert_eq!(
+        post(&shop.token, "/v1/orders", &order("1")).await.status,
+        201
+    );
+    for (path, body) in paths() {
+        let path = format!("/v1/orders/1/{path}");
+        let said = post(&desk.token, &path, &body).await;
+        assert_eq!(said.is(), (403, "role".to_owned()));
+        let said = post("triad_other", &path, &body).await;
+        assert_eq!(said.is(), (401, "token".to_owned()));
+    }
+    let cancelled = post(&shop.token, "/v1/orders/1/cancel", &json!({"why": "w"})).await;
+    assert_eq!(cancelled.status, 202, "{cancelled:?}");
+    let stored = format!("{:?}", world.stored("1").await);
+    assert!(stored.contains("shop"), "{stored}");
+}
+
+/// Stores an order with the event of [`paths`], as the Scheduler does once it has read it.
+async fn keep_event(world: &World, order: &str) {
+    let sent = world.act(order, "events", &paths()[0].1).await;
+    let before = world.stored(order).await.unwrap().version;
+    let mut next = world.next(order).await;
+    next.events.push(KeptEvent {
+        event: "paid".into(),
+        id: sent.json()["event_id"].as_str().unwrap().to_owned(),
+        at: SystemClock.now(),
+        step: None,
+        data: Some(json!({"sum": 5})),
+    });
+    world.write(next, before).await;
+}
+
+/// Produces the documented answers of both paths, beside those to strangers.
+pub async fn every_answer() {
+    let mut made = Made::default();
+    made.settings.limits.body_within = Duration::from_millis(50);
+    let world = World::with(made).await;
+    for id in ["1", "2", "3", "lost"] {
+        world.submit_waiting(id).await;
+    }
+    world.finish("2").await;
+    let before = world.stored("lost").await.unwrap().version;
+    let mut lost = world.next("lost").await;
+    lost.workflow.name = WorkflowName::new("gone").unwrap();
+    let unreadable = world.sqlite.publish(lost.workflow.clone(), "{}".into());
+    unreadable.await.unwrap();
+    world.write(lost, before).await;
+    keep_event(&world, "3").await;
+    assert_eq!(world.act("3", "events", &paths()[0].1).await.status, 200);
+    for (path, body) in paths() {
+        let at = format!("/v1/orders/1/{path}");
+        for id in ["1", "2", "none", "lost", "%"] {
+            world.act(id, path, &body).await;
+        }
+        world.act("1", path, &json!({})).await;
+        world.act("1", path, &json!("x".repeat(70_000))).await;
+        let client = &world.client;
+        client.send("POST", &at, &[], b"{}").await;
+        let mut stream = client.connect().await;
+        let half = format!(
+            "POST {at} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
+             content-type: application/json\r\ncontent-length: 100\r\n\r\n{{"
+        );
+        tokio::io::AsyncWriteExt::write_all(&mut stream, half.as_bytes())
+            .await
+            .unwrap();
+        check("POST", &at, &read(&mut stream).await.unwrap());
+    }
+    let away = BusError::Transient("x".into());
+    *world.heard.refuses.lock().unwrap() = Some(away);
+    let said = world.act("3", "events", &json!({"event": "paid"})).await;
+    assert_eq!(said.is(), (503, "bus-unavailable".to_owned()));
+    for (path, body) in paths() {
+        world
+            .store
+            .fail_load(Some(StoreError::Transient("x".into())));
+        world.act("1", path, &body).await;
+        world.store.fail_load(Some(StoreError::Item("x".into())));
+        world.act("1", path, &body).await;
+        world.store.fail_load(None);
+    }
+    let mut made = Made::default();
+    made.settings.limits.body_bytes = 1;
+    let crowded = World::with(made).await;
+    for (path, _) in paths() {
+        let large = json!("x".repeat(20_000));
+        let said = crowded.act("1", path, &large).await;
+        assert_eq!(said.is(), (429, "queue-full".to_owned()));
+    }
+}
