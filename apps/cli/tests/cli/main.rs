@@ -8,4 +8,5 @@ mod output;
 mod project_changes;
 mod projects;
 mod questions;
+mod waits;
 mod workflow_test;

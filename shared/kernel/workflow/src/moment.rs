@@ -21,6 +21,14 @@ impl fmt::Display for NoMoment {
 
 impl std::error::Error for NoMoment {}
 
+/// A time zone by its name in the database of the IANA; UTC if there is no name.
+pub(crate) fn zone(name: Option<&str>) -> Result<Tz, String> {
+    name.map_or(Ok(Tz::UTC), |name| {
+        name.parse()
+            .map_err(|_| format!("there is no time zone {name:?}"))
+    })
+}
+
 /// The moment that a text names, in milliseconds since 1970; one before 1970 is 0.
 ///
 /// The text is a date with a time and an offset (RFC 3339), a date with a time, or a date, which means its first moment.

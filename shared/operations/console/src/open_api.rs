@@ -64,9 +64,11 @@ fn describe(route: &Route, made: &mut Description) {
         Method::Get => operation.parameters("query", &json!({"properties": others})),
         Method::Post => {
             codes.push(415);
-            // Campaigns have a state in which an act does not fit; orders and letters tell it one by one.
-            if route.path.contains("campaigns") {
-                codes.push(409);
+            // Orders and letters tell one by one whether an act fits their state.
+            match route.name {
+                "SendEvent" => codes.extend([409, 422]),
+                _ if route.path.contains("campaigns") => codes.push(409),
+                _ => {}
             }
             let is_in_body =
                 |name: &&Value| name.as_str().is_some_and(|name| others.contains_key(name));

@@ -121,7 +121,8 @@ fn events(order: &Order) -> Vec<Event> {
         ));
     }
     for step in &order.steps {
-        of_step(step.step.as_str(), &step.state, &mut events);
+        let has_called = step.action.made > 0 || step.action.unreported > 0;
+        of_step(step.step.as_str(), &step.state, has_called, &mut events);
     }
     for event in &order.events {
         of_event(event, &mut events);
@@ -177,7 +178,8 @@ fn of_event(event: &KeptEvent, events: &mut Vec<Event>) {
     events.push((event.at, SameMoment::Ends, what));
 }
 
-fn of_step(step: &str, state: &StepState, events: &mut Vec<Event>) {
+/// The lines of a step. `has_called` tells whether an agent was called for its action: a wait calls none.
+fn of_step(step: &str, state: &StepState, has_called: bool, events: &mut Vec<Event>) {
     let began =
         |direction, attempt| format!("{step}: {} started", name_of(direction, attempt, None));
     match state {
@@ -215,7 +217,10 @@ fn of_step(step: &str, state: &StepState, events: &mut Vec<Event>) {
             ..
         } => {
             if let Some(started) = started {
-                let what = began(Direction::Forward, *attempt);
+                let what = match has_called {
+                    true => began(Direction::Forward, *attempt),
+                    false => format!("{step}: began to wait"),
+                };
                 events.push((*started, SameMoment::Begins, what));
             }
             let place = SameMoment::of_end(*started, *finished);
@@ -331,7 +336,7 @@ mod tests {
                 started: Some(Timestamp(started)),
                 finished: Timestamp(finished),
             };
-            of_step(step, &compensated, &mut events);
+            of_step(step, &compensated, true, &mut events);
         }
         sort(&mut events);
         let told: Vec<_> = events.iter().map(|(at, _, what)| (at.0, &**what)).collect();

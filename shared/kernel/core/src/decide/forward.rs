@@ -1,19 +1,19 @@
 //! Running an order: the claim, and the start of every ready step.
 
-use triad_workflow::{EvalError, StepIndex, Template};
+use triad_workflow::StepIndex;
 
 use super::complete_by::set_complete_by;
 use super::{
-    Decision, Draft, give_up, next_version, push_status, stop, stop_in_doubt, transition, waits,
-    wake,
+    Decision, Draft, give_up, next_version, push_status, stop_in_doubt, transition, undefined,
+    waits, wake,
 };
 use crate::budget;
 use crate::context::{Context, NeedsDetails};
-use crate::doubt::{NextAttempt, next_attempt, stops_compensation};
-use crate::failure::{Failure, FailureKind};
+use crate::doubt::{NextAttempt, next_attempt};
+use crate::failure::Failure;
 use crate::ids::{Attempt, ClaimId, Direction, Timestamp};
 use crate::input;
-use crate::order::{Claim, Incident, IncidentKind, Order, ProcessState};
+use crate::order::{Claim, Order, ProcessState};
 use crate::outbox::Writer;
 use crate::status::Status;
 use crate::step::{Out, StepState, Work};
@@ -167,50 +167,4 @@ pub(super) fn exhausted(order: &Order, index: StepIndex) -> Failure {
     let record = &order.steps[index];
     let known = record.error.clone();
     known.unwrap_or_else(|| Failure::calls_used_up().in_step(&record.step))
-}
-
-/// Ends an order one of whose expressions has no value: no attempt can change that.
-///
-/// If the expression reads what an earlier step's service answered, the order stops in Error, whatever the policy: the
-/// work of that step is done, and is not compensated for the shape of its answer. An operator can give the input.
-pub(super) fn undefined(
-    ctx: &Context<'_>,
-    order: &mut Draft,
-    index: StepIndex,
-    error: &EvalError,
-    now: Timestamp,
-) -> Result<(), NeedsDetails> {
-    let failure = Failure::new(FailureKind::Definition, "expression", &error.to_string())
-        .in_step(&order.steps[index].step);
-    order.steps[index].error = Some(failure.clone());
-    order.note(Incident::new(IncidentKind::AttemptFailed, now).of(&failure));
-    let step = &ctx.workflow.steps[index];
-    // The whole input is too large or nested too deep, or one expression has no value.
-    let is_whole = error.source_text == Template::WHOLE;
-    let mut failed = step
-        .expressions()
-        .filter(|e| is_whole || e.source() == error.source_text);
-    let answered = |id: &String| {
-        let earlier = order.steps.iter().find(|s| s.step.as_str() == id);
-        earlier.is_some_and(|s| s.state.output().is_some())
-    };
-    let reads_an_answer = failed.any(|e| e.steps().iter().any(answered));
-    if reads_an_answer && !stops_compensation(&order.steps[index], step) {
-        stop(order, failure, now);
-        return Ok(());
-    }
-    give_up(ctx, order, index, failure, now)
-}
-
-/// The next position in the order of completion.
-pub(super) fn next_position(order: &Order) -> u32 {
-    order
-        .steps
-        .iter()
-        .filter_map(|s| match s.state {
-            StepState::Completed { position, .. } => Some(position + 1),
-            _ => None,
-        })
-        .max()
-        .unwrap_or(0)
 }

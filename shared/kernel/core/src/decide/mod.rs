@@ -2,12 +2,14 @@
 //!
 //! One `match` over state and event selects the rule. The rules are in [`forward`] (claim, run), [`compensate`]
 //! (claim, compensate), [`replies`] (replies of agents), [`supervise`] (overdue orders), [`deadline`] and [`late`]
-//! (orders past their deadline), [`operate`] (operators' acts), [`waits`] (steps that wait) and [`complete_by`] (times).
+//! (orders past their deadline), [`operate`] (operators' acts), [`waits`] (steps that wait), [`failed`]
+//! (steps that are given up) and [`complete_by`] (times).
 
 mod compensate;
 mod complete_by;
 mod deadline;
 mod draft;
+mod failed;
 mod forward;
 mod late;
 pub(crate) mod operate;
@@ -18,12 +20,14 @@ mod waits;
 pub use complete_by::true_due;
 use draft::next_version_by_event;
 pub(crate) use draft::{Draft, next_version};
+use failed::{give_up, undefined};
 pub(crate) use supervise::is_unheard;
+use waits::Taken;
 
-use triad_workflow::{Above, StepIndex};
+use triad_workflow::StepIndex;
 
 use crate::context::{Context, NeedsDetails};
-use crate::doubt::{self, stops_compensation};
+use crate::doubt;
 use crate::due;
 use crate::effect::Effect;
 use crate::event::Event;
@@ -35,6 +39,7 @@ use crate::operate::OperationRefusal;
 use crate::order::{Order, ProcessState};
 use crate::outbox::{Emission, Writer};
 use crate::status::Status;
+use crate::step::StepState;
 
 /// What to do about an event.
 #[derive(Debug, Clone, PartialEq)]
@@ -254,7 +259,14 @@ fn by_state(
             Event::Reply(reply),
         ) => replies::take(ctx, order, &reply, now)?,
         (ProcessState::Pending { .. } | ProcessState::Processing(_), Event::Received(received)) => {
-            waits::take(ctx, order, &received, now)?
+            match waits::take(ctx, order, &received, now)? {
+                Taken::InVain(reason) => Decision::Ignore(reason),
+                Taken::Changed(next) => transition(ctx, next, now),
+                Taken::WaitIsOver(mut next) => {
+                    forward::advance(ctx, &mut next, now)?;
+                    transition(ctx, next, now)
+                }
+            }
         }
         (ProcessState::Compensating { .. }, Event::Received(received)) => {
             Decision::Ignore(waits::too_late(order, &received))
@@ -411,25 +423,17 @@ fn wake(ctx: &Context<'_>, order: &mut Order, now: Timestamp) {
     }
 }
 
-/// Gives a step up, as its policy says. A step whose effect may have happened and may not be repeated is not
-/// compensated either: its service does not promise to recognise a key again.
-fn give_up(
-    ctx: &Context<'_>,
-    order: &mut Draft,
-    index: usize,
-    cause: Failure,
-    now: Timestamp,
-) -> Result<(), NeedsDetails> {
-    let step = &ctx.workflow.steps[index];
-    if stops_compensation(&order.steps[index], step) {
-        stop_in_doubt(order, index, now);
-        return Ok(());
-    }
-    match step.then {
-        Above::Compensate => compensate::begin(ctx, order, cause, now)?,
-        Above::Error => stop(order, cause, now),
-    }
-    Ok(())
+/// The next position in the order of completion.
+fn next_position(order: &Order) -> u32 {
+    order
+        .steps
+        .iter()
+        .filter_map(|s| match s.state {
+            StepState::Completed { position, .. } => Some(position + 1),
+            _ => None,
+        })
+        .max()
+        .unwrap_or(0)
 }
 
 /// Stops the order until an operator has resolved an effect in doubt.

@@ -5,8 +5,8 @@ use triad_workflow::{Millis, StepIndex};
 
 use super::complete_by::set_complete_by;
 use super::{
-    Decision, Draft, Halt, Reason, compensate, forward, give_up, next_version, push_status,
-    push_step_completed, stop_in_doubt, supervise, transition,
+    Decision, Draft, Halt, Reason, compensate, forward, give_up, next_position, next_version,
+    push_status, push_step_completed, stop_in_doubt, supervise, transition,
 };
 use crate::budget;
 use crate::context::{Context, NeedsDetails};
@@ -156,7 +156,7 @@ fn completed(
     output: Value,
     now: Timestamp,
 ) -> Result<(), NeedsDetails> {
-    let position = forward::next_position(order);
+    let position = next_position(order);
     let record = &mut order.steps[asked.index];
     doubt::lift(record);
     record.state = StepState::Completed {

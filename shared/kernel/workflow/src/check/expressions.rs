@@ -6,9 +6,8 @@ use serde_json::Value;
 
 use crate::bounds;
 use crate::check::ids;
-use crate::compile::waits;
 use crate::expr::Expression;
-use crate::model::{CompensationDefinition, Definition, StepDefinition};
+use crate::model::{AwaitDefinition, CompensationDefinition, Definition, StepDefinition};
 use crate::problem::{Path, Problem, Problems};
 use crate::template::{self, Piece};
 
@@ -51,7 +50,11 @@ pub(crate) fn compiled(definition: &Definition, problems: &mut Problems) -> Vec<
                 Err(reason) => problems.push(Problem::new(at, reason).on_text([when.clone()])),
             }
         }
-        let events = written.awaits.iter().flat_map(waits::awaited).enumerate();
+        let events = written
+            .awaits
+            .iter()
+            .flat_map(AwaitDefinition::events)
+            .enumerate();
         let conditions = events.filter_map(|(nth, event)| {
             let at = event_path(written, &top, nth);
             Some((at, event.matches?))
@@ -62,17 +65,14 @@ pub(crate) fn compiled(definition: &Definition, problems: &mut Problems) -> Vec<
             .and_then(|wait| wait.fails_when.clone());
         let fails = fails.map(|fails| (top.keys("await.fails_when"), fails));
         for (at, matches) in conditions.chain(fails) {
-            let condition = waits::condition(&matches);
-            match Expression::compiled_over(condition, &waits::EVENT_VARIABLES) {
+            match Expression::of_event(&matches) {
                 Ok(expression) => all.push(Written {
                     step,
                     role: Role::Event,
                     at,
                     expression,
                 }),
-                Err(reason) => {
-                    problems.push(Problem::new(at, reason).on_text([condition.to_owned()]))
-                }
+                Err(reason) => problems.push(Problem::new(at, reason).on_text([matches])),
             }
         }
         let until = written.wait.as_ref().and_then(|wait| wait.until.as_deref());

@@ -6,13 +6,12 @@ use chrono_tz::Tz;
 use serde_json::Value;
 
 use crate::check::MAX_EVENTS;
-use crate::compile::waits;
 use crate::duration::Millis;
 use crate::model::{
     AwaitDefinition, CompensationDefinition, Definition, NoCompensation, StepDefinition,
     TimerDefinition,
 };
-use crate::moment::moment;
+use crate::moment::{moment, zone};
 use crate::names::check_event;
 use crate::problem::{Path, Problem, Problems};
 use crate::template::Template;
@@ -107,7 +106,7 @@ fn check_timer(timer: &TimerDefinition, at: &Path, problems: &mut Problems) {
     if timer.span == Some(Millis(0)) {
         problems.add(at.key("for"), "no time is no wait: remove the step");
     }
-    let zone = waits::zone(timer.zone.as_deref());
+    let zone = zone(timer.zone.as_deref());
     if let Err(reason) = &zone {
         let hint = "write the name of a place, such as Europe/Paris, or UTC";
         problems.push(Problem::new(at.key("zone"), reason.clone()).hint(hint));
@@ -146,7 +145,7 @@ fn check_events(events: &AwaitDefinition, at: &Path, problems: &mut Problems) {
     if events.within == Millis(0) {
         problems.add(at.key("within"), "no time is no wait: remove the step");
     }
-    let all = waits::awaited(events);
+    let all = events.events();
     if all.len() > MAX_EVENTS {
         let reason = format!("{} events; {MAX_EVENTS} are allowed", all.len());
         problems.add(at.clone(), reason);

@@ -1,6 +1,6 @@
 //! Compilation of a written definition to a workflow: checked, with every default resolved.
 
-pub(crate) mod waits;
+mod waits;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

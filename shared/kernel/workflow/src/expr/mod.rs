@@ -55,6 +55,9 @@ const LAST_MOMENT: u64 = 253_402_300_799_999;
 
 pub(crate) const VARIABLES: [&str; 4] = ["order", "details", "steps", "output"];
 
+/// The variables of the condition of an event.
+const EVENT_VARIABLES: [&str; 4] = ["order", "details", "steps", "event"];
+
 /// The error of an expression, or of a whole template, that has no value for an order.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expression `{source_text}`: {reason}")]
@@ -101,6 +104,16 @@ impl Expression {
     /// As [`compile`](Self::compile), with only the reason as error.
     pub(crate) fn compiled(source: &str) -> Result<Self, String> {
         Self::compiled_over(source, &VARIABLES)
+    }
+
+    /// As [`compiled`](Self::compiled), for the condition of an event, which an author may write with `${ … }` around it
+    /// or without.
+    pub(crate) fn of_event(source: &str) -> Result<Self, String> {
+        let text = source.trim();
+        let inner = text
+            .strip_prefix("${")
+            .and_then(|rest| rest.strip_suffix('}'));
+        Self::compiled_over(inner.unwrap_or(text).trim(), &EVENT_VARIABLES)
     }
 
     /// As [`compiled`](Self::compiled), for an expression that sees these variables.

@@ -202,6 +202,19 @@ pub struct AwaitDefinition {
     pub otherwise: Option<OtherwiseDefinition>,
 }
 
+impl AwaitDefinition {
+    /// The events that the step waits for, in one form.
+    #[must_use]
+    pub fn events(&self) -> Vec<EventDefinition> {
+        let single = self.event.as_ref().map(|event| EventDefinition {
+            event: event.clone(),
+            matches: self.matches.clone(),
+        });
+        let several = self.first_of.iter().chain(&self.all_of).cloned();
+        single.into_iter().chain(several).collect()
+    }
+}
+
 /// One of several events that a step waits for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "load", derive(schemars::JsonSchema))]

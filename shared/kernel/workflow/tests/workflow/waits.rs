@@ -146,7 +146,7 @@ fn a_step_does_one_thing() {
         "a step that waits cannot have `",
     );
     refused(
-        "{id: b, wait: {for: 3d}, compensation: {agent: shop, action: undo}}",
+        "{id: b, wait: {for: 3d}, compensation: {agent: shop, action: back}}",
         "a wait has no effect",
     );
 }

@@ -10,7 +10,7 @@ use triad_operator::versions::SAFE_TO_REMOVE_AFTER;
 
 use crate::common::client::Client;
 use crate::common::document::{DOCUMENT, SEEN, is_kept};
-use crate::common::{World, identity, publish};
+use crate::common::{World, identity, publish, publish_definition};
 
 fn documented() -> BTreeSet<(String, String, String)> {
     let mut all = BTreeSet::new();
@@ -117,6 +117,7 @@ async fn every_answer_of_the_document_is_given() {
     }
     campaigns(&world).await;
     removal(&world).await;
+    sent(&world).await;
     events(&world).await;
     strangers().await;
     let seen = SEEN.lock().unwrap().clone();
@@ -220,6 +221,28 @@ async fn campaigns(world: &World) {
     assert_eq!(notes, ["stopped", "resumed"]);
 }
 
+/// Sends an event to an order that waits, to one that waits for another, to one that has ended, and to none.
+async fn sent(world: &World) {
+    let waits = json!({"workflow": "waits", "steps": [{"id": "b", "await": {"event": "paid", "within": "1h"}}]});
+    let waits = publish_definition(&world.store, waits).await;
+    world
+        .order("e-1", |order| order.workflow = identity(&waits))
+        .await;
+    let path = |id: &str| format!("/v1/operate/orders/{id}/events");
+    for (id, body, status) in [
+        ("e-1", json!({"event": "paid"}), 200),
+        ("e-1", json!({"event": "other"}), 422),
+        ("a", json!({"event": "paid"}), 409),
+        ("none", json!({"event": "paid"}), 404),
+        ("e-1", json!({}), 400),
+    ] {
+        let said = world.act(&path(id), &body).await;
+        assert_eq!(said.status, status, "{id} {body}: {said:?}");
+    }
+    let plain = world.client.send("POST", &path("e-1"), &[], b"{}").await;
+    assert_eq!(plain.status, 415);
+}
+
 /// Removes the versions of a workflow that no order needs.
 async fn removal(world: &World) {
     let path = "/v1/operate/workflows/prune";
@@ -296,6 +319,7 @@ async fn strangers() {
         (&format!("{campaign}/stop"), why.clone()),
         (&format!("{campaign}/resume"), why.clone()),
         ("/v1/operate/workflows/prune", why),
+        ("/v1/operate/orders/a/events", json!({"event": "paid"})),
     ] {
         assert_eq!(world.act(path, &json!({})).await.status, 401, "{path}");
         let body = body.to_string();

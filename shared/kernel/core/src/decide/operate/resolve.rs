@@ -8,7 +8,7 @@ use super::new_run::{
 };
 use super::{line, refused};
 use crate::context::Context;
-use crate::decide::{Draft, Halt, forward, next_version, push_step_completed};
+use crate::decide::{Draft, Halt, next_position, next_version, push_step_completed};
 use crate::doubt::{self, can_be_resolved};
 use crate::history;
 use crate::ids::{Attempt, Direction, Timestamp};
@@ -44,7 +44,7 @@ pub(super) fn resolve(
         }),
         ..line(IncidentKind::Resolved, act, now)
     });
-    let position = forward::next_position(&next);
+    let position = next_position(&next);
     history::change(&mut next, index, now, |record| {
         doubt::lift(record);
         match output {

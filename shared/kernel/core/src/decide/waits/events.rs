@@ -5,7 +5,7 @@ use std::slice;
 use serde_json::{Map, Value, json};
 use triad_workflow::{Await, Expression, Step, StepIndex, StepKind};
 
-use super::super::{Decision, Draft, Halt, Reason, forward, next_version_by_event, transition};
+use super::super::{Decision, Draft, Reason, next_version_by_event};
 use super::ended;
 use crate::context::{Context, NeedsDetails};
 use crate::ids::Timestamp;
@@ -14,6 +14,16 @@ use crate::order::Order;
 use crate::received::{KeptEvent, MAX_KEPT, ReceivedEvent};
 use crate::step::StepState;
 
+/// What an event does to an order that runs.
+pub(in super::super) enum Taken {
+    /// Nothing: no step can take it.
+    InVain(Reason),
+    /// It is kept, for a step that does not wait yet or that waits for others too; or its step has failed.
+    Changed(Draft),
+    /// Its step has all that it waits for, and the order goes on.
+    WaitIsOver(Draft),
+}
+
 /// Decides on an event for an order that runs: the first step that waits for it takes it. If none does yet, but a later
 /// step will, it is kept.
 pub(in super::super) fn take(
@@ -21,9 +31,9 @@ pub(in super::super) fn take(
     order: &Order,
     received: &ReceivedEvent,
     now: Timestamp,
-) -> Result<Decision, Halt> {
+) -> Result<Taken, NeedsDetails> {
     if is_repeated(order, received) {
-        return Ok(Decision::Ignore(Reason::Repeated));
+        return Ok(Taken::InVain(Reason::Repeated));
     }
     let mut next = next_version_by_event(order);
     next.events.push(kept(received, now));
@@ -36,33 +46,28 @@ pub(in super::super) fn take(
             continue;
         }
         is_awaited = true;
-        let output = collect(ctx, &mut next, index, wait)?;
-        if let Some(output) = output
-            && ended(ctx, &mut next, index, output, now)?
-        {
-            forward::advance(ctx, &mut next, now)?;
+        if let Some(output) = collect(ctx, &mut next, index, wait)? {
+            let goes_on = ended(ctx, &mut next, index, output, now)?;
+            return Ok(match goes_on {
+                true => Taken::WaitIsOver(next),
+                false => Taken::Changed(next),
+            });
         }
-        let is_taken = next
-            .events
-            .iter()
-            .any(|e| is_same(e, received) && e.step.is_some());
-        if is_taken {
-            return Ok(transition(ctx, next, now));
+        let is_it = |e: &KeptEvent| is_same(e, received) && e.step.is_some();
+        if next.events.iter().any(is_it) {
+            return Ok(Taken::Changed(next));
         }
     }
-    let will_wait = order
-        .steps
-        .iter()
-        .zip(&ctx.workflow.steps)
-        .any(|(record, step)| {
-            let is_ahead = record.state == StepState::Waiting || record.state.is_retry_due();
-            is_ahead && awaits(step, &received.event)
-        });
+    let mut steps = order.steps.iter().zip(&ctx.workflow.steps);
+    let will_wait = steps.any(|(record, step)| {
+        let is_ahead = record.state == StepState::Waiting || record.state.is_retry_due();
+        is_ahead && awaits(step, &received.event)
+    });
     Ok(match (will_wait, is_awaited) {
-        (true, _) if is_full(order) => Decision::Ignore(Reason::TooManyEvents),
-        (true, _) => transition(ctx, next, now),
-        (false, true) => Decision::Ignore(Reason::NoMatch),
-        (false, false) => Decision::Ignore(Reason::NoStepAwaits),
+        (true, _) if is_full(order) => Taken::InVain(Reason::TooManyEvents),
+        (true, _) => Taken::Changed(next),
+        (false, true) => Taken::InVain(Reason::NoMatch),
+        (false, false) => Taken::InVain(Reason::NoStepAwaits),
     })
 }
 

@@ -9,14 +9,14 @@ mod timer;
 use serde_json::Value;
 use triad_workflow::{Otherwise, StepIndex, StepKind};
 
-use super::{Draft, forward, give_up, push_step_completed};
+use super::{Draft, give_up, next_position, push_step_completed, undefined};
 use crate::context::{Context, NeedsDetails};
 use crate::failure::{Failure, FailureKind};
 use crate::ids::{Attempt, Timestamp};
 use crate::order::{Incident, IncidentKind};
 use crate::step::{StepState, Work};
 
-pub(super) use events::{keep_unread, take, too_late};
+pub(super) use events::{Taken, keep_unread, take, too_late};
 
 /// Begins the wait of a step, as the one after `last`. It is over at once if its moment has passed, or the events have
 /// come before. False if an expression has no value and the step was given up.
@@ -37,7 +37,7 @@ pub(super) fn begin(
     let until = match until {
         Ok(until) => until,
         Err(error) => {
-            forward::undefined(ctx, order, index, &error, now)?;
+            undefined(ctx, order, index, &error, now)?;
             return Ok(false);
         }
     };
@@ -131,7 +131,7 @@ fn fail(
 
 /// Completes a step whose wait has ended.
 fn complete(ctx: &Context<'_>, order: &mut Draft, index: StepIndex, output: Value, now: Timestamp) {
-    let position = forward::next_position(order);
+    let position = next_position(order);
     let record = &mut order.steps[index];
     let Some(&Work::Parked { attempt, since, .. }) = record.state.work() else {
         return;

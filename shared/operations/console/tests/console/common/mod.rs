@@ -288,6 +288,11 @@ pub fn identity(workflow: &Workflow) -> WorkflowRef {
 pub async fn publish(store: &SqliteStore<SystemClock>, name: &str, action: &str) -> Workflow {
     let definition = json!({"workflow": name, "steps": [{"id": "pay", "agent": "bank",
         "action": action, "input": {"card": "${details.card}"}, "compensation": {"action": "back"}}]});
+    publish_definition(store, definition).await
+}
+
+/// Publishes a workflow.
+pub async fn publish_definition(store: &SqliteStore<SystemClock>, definition: Value) -> Workflow {
     let definition = serde_json::from_value(definition).unwrap();
     let json = canonical_json(&definition);
     let workflow = Workflow::compile(definition, &Limits::published()).unwrap();
