@@ -1,5 +1,6 @@
 //! `triad dev` and `triad serve` as processes.
 
+mod answers_later;
 mod backups;
 mod described;
 mod described_examples;

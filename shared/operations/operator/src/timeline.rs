@@ -120,12 +120,12 @@ fn events(order: &Order) -> Vec<Event> {
             format!("({lines} lines up to here are no longer kept)"),
         ));
     }
+    for event in &order.events {
+        of_event(event, &mut events);
+    }
     for step in &order.steps {
         let has_called = step.action.made > 0 || step.action.unreported > 0;
         of_step(step.step.as_str(), &step.state, has_called, &mut events);
-    }
-    for event in &order.events {
-        of_event(event, &mut events);
     }
     for incident in &order.incidents {
         of_incident(incident, &mut events);
