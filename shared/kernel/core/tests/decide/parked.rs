@@ -402,6 +402,17 @@ fn of_several_events_those_that_are_missing_are_named() {
 }
 
 #[test]
+fn a_moment_that_an_answer_spoils_stops_the_order_and_compensates_nothing() {
+    let until = TIMED.replace(
+        r#""for": "1day""#,
+        r#""until": "${details.day}T${steps.a.ref}""#,
+    );
+    let mut s = Story::with_details(&until, json!({"day": "1970-07-01"})).claimed();
+    s.succeed("a");
+    assert_eq!(s.state(), "Error", "the work of `a` is done");
+}
+
+#[test]
 fn a_paused_order_takes_events_and_starts_nothing() {
     let mut s = waiting(AWAITS);
     s.acts(Action::Pause);

@@ -36,9 +36,10 @@ pub(super) fn until(
     }))
 }
 
-/// The expression that an author finds in the definition.
+/// The one expression of the moment; the whole of it if it has several, for any of them may be what is wrong.
 fn source(template: &Template) -> String {
-    let expressions = template.expressions();
-    let first = expressions.first();
-    first.map_or_else(|| Template::WHOLE.to_owned(), |e| e.source().to_owned())
+    match template.expressions()[..] {
+        [expression] => expression.source().to_owned(),
+        _ => Template::WHOLE.to_owned(),
+    }
 }
