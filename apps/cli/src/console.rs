@@ -169,14 +169,7 @@ pub fn api<B: Bus>(
     kafka: KafkaConfig,
     settings: Settings,
 ) -> Result<Arc<dyn Answers>> {
-    let parts = Parts {
-        store,
-        bus,
-        clock: SystemClock,
-        entropy: SystemEntropy,
-        operator,
-        topics: KafkaTopics::of(kafka),
-    };
+    let parts = parts((store, bus), operator, kafka);
     Ok(Arc::new(Console::new(parts, settings)?))
 }
 
@@ -186,13 +179,21 @@ pub fn operations<B: Bus>(
     operator: Operator<Store, B, SystemClock, SystemEntropy>,
     kafka: KafkaConfig,
 ) -> Arc<dyn Operations> {
-    let parts = Parts {
+    let parts = parts((store, bus), operator, kafka);
+    Arc::new(Local::new(parts, OperationsSettings::default()))
+}
+
+fn parts<B: Bus>(
+    (store, bus): (Store, B),
+    operator: Operator<Store, B, SystemClock, SystemEntropy>,
+    kafka: KafkaConfig,
+) -> Parts<Store, B, SystemClock, SystemEntropy, KafkaTopics> {
+    Parts {
         store,
         bus,
         clock: SystemClock,
         entropy: SystemEntropy,
         operator,
         topics: KafkaTopics::of(kafka),
-    };
-    Arc::new(Local::new(parts, OperationsSettings::default()))
+    }
 }
