@@ -148,6 +148,8 @@ mod tests {
             input: &input,
             form: None,
             repeats: false,
+            callback: None,
+            location: None,
             time_left: Millis(1_000),
             attempt: 1,
             traceparent: None,

@@ -206,7 +206,9 @@ impl Evidence {
                     said: match reply.outcome {
                         ReplyOutcome::Succeeded { output } => ReplyContent::Done(output),
                         ReplyOutcome::Failed { .. } => ReplyContent::Failed,
-                        ReplyOutcome::Deferred { .. } => ReplyContent::Deferred,
+                        ReplyOutcome::Deferred { .. } | ReplyOutcome::InProgress(_) => {
+                            ReplyContent::Deferred
+                        }
                     },
                     at_ms,
                 });

@@ -274,6 +274,8 @@ fn answer(bytes: &[u8]) {
             input: &json!({"amount": 7}),
             form: form.as_ref(),
             repeats: false,
+            callback: None,
+            location: None,
             time_left: Millis(1_000),
             attempt: 1,
             traceparent: None,

@@ -98,7 +98,10 @@ impl World {
             timing: Timing::default(),
         };
         let now = self.clock.now();
-        let claim = Event::Claim(ClaimId(format!("c-{id}")));
+        let claim = Event::Claim(
+            ClaimId(format!("c-{id}")),
+            triad_core::CallbackSecret([1, 2]),
+        );
         let Ok(Decision::Transition(claimed)) = decide(&ctx, &order, claim, now) else {
             panic!("it can be claimed")
         };

@@ -106,9 +106,16 @@ fn event(order: &Order, mood: Mood, now: Timestamp, rng: &mut StdRng) -> Event {
         3 => act(Action::Close),
         4 => Event::Confirmed,
         5..=8 => Event::Overdue(Overdue::default()),
-        9..=12 => Event::Claim(ClaimId(format!("claim-{}", now.0))),
-        _ => reply(order, mood, now, rng)
-            .unwrap_or_else(|| Event::Claim(ClaimId("claim".to_owned()))),
+        9..=12 => Event::Claim(
+            ClaimId(format!("claim-{}", now.0)),
+            triad_core::CallbackSecret([1, 2]),
+        ),
+        _ => reply(order, mood, now, rng).unwrap_or_else(|| {
+            Event::Claim(
+                ClaimId("claim".to_owned()),
+                triad_core::CallbackSecret([1, 2]),
+            )
+        }),
     }
 }
 

@@ -110,6 +110,8 @@ pub async fn run(args: CallArgs) -> Result<ExitCode> {
         input: &input,
         form: form.as_ref(),
         repeats: false,
+        callback: None,
+        location: None,
         time_left: args.timeout,
         attempt: 1,
         traceparent: None,

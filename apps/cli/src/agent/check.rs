@@ -178,6 +178,8 @@ async fn call(service: &HttpService, described: &ServiceDefinition, action: &str
             input: &Value::Object(serde_json::Map::new()),
             form: Some(&form),
             repeats: false,
+            callback: None,
+            location: None,
             time_left: Millis(WITHIN.as_millis() as u64),
             attempt: 1,
             traceparent: None,

@@ -101,6 +101,8 @@ impl Tested<'_> {
             input,
             form: None,
             repeats: false,
+            callback: None,
+            location: None,
             time_left: Millis(CALL_WITHIN.as_millis() as u64),
             attempt: 1,
             traceparent: None,

@@ -76,6 +76,8 @@ fn curl(order: &Order, step: &StepId, call: &Value, attempt: u32) -> Result<Stri
         input,
         form: form.as_ref(),
         repeats: false,
+        callback: None,
+        location: None,
         time_left: Millis(0),
         attempt,
         traceparent: None,

@@ -406,6 +406,8 @@ fn played(
             input: &input,
             form: form.as_ref(),
             repeats: false,
+            callback: None,
+            location: None,
             time_left: Millis(1),
             attempt: 1,
             traceparent: None,

@@ -106,6 +106,17 @@ impl Received {
         self.headers.get(name)?.to_str().ok()
     }
 
+    /// Where the service wants to be asked, as path and query; `None` if it names nothing, or another service.
+    fn location(&self, evidence: &Evidence) -> Option<String> {
+        let asked = evidence.address()?;
+        let url = asked.join(self.header("location")?).ok()?;
+        let is_near = url.origin() == asked.origin();
+        let query = url
+            .query()
+            .map_or_else(String::new, |query| format!("?{query}"));
+        is_near.then(|| format!("{}{query}", url.path()))
+    }
+
     /// The answer with what it says in its service's form, and with `body` in place of its own body if there is one.
     pub(crate) fn with(mut self, own: Own, body: Option<&Value>) -> Self {
         self.own = own;
@@ -271,6 +282,7 @@ pub(crate) fn judge(
     evidence: &Evidence,
     now: SystemTime,
 ) -> Result<Value, Fault> {
+    let location = received.location(evidence);
     let Received {
         status,
         headers,
@@ -304,12 +316,15 @@ pub(crate) fn judge(
     let means = by_row
         .or_else(|| statuses.get(&answer.status).copied())
         .or(own.means)
-        .unwrap_or_else(|| meaning(status, call.repeats));
+        .unwrap_or_else(|| meaning(status, call));
     let output = || match form {
         Some(form) => form.output(&answer, call.input),
         None => answer.body.clone(),
     };
     match (means, direction) {
+        (AnswerMeaning::Done | AnswerMeaning::Accepted, CallDirection::Probe) if call.is_poll() => {
+            return Ok(json!({"applied": true, "output": output()}));
+        }
         (AnswerMeaning::Done | AnswerMeaning::Accepted, CallDirection::Probe) => {
             let is_answer = by_row.is_none() && answer.body["applied"].is_boolean();
             return Ok(match is_answer || form.is_none() {
@@ -359,6 +374,8 @@ pub(crate) fn judge(
             code,
             message,
             retry_after,
+            output: output(),
+            location,
         },
         AnswerMeaning::MayPass => {
             // A service that answers 429 has not begun; after any other status the effect is in doubt.
@@ -376,12 +393,18 @@ pub(crate) fn judge(
 /// Meaning of an answer that neither a description nor the configuration judges. `409` to a call that repeats one
 /// which may still be worked on is no refusal: services answer it for a key that is in use. A redirect that was not
 /// followed is a wrong address.
-fn meaning(status: StatusCode, repeats: bool) -> AnswerMeaning {
+///
+/// A service that may finish its work later has taken it with `202`. Whether work in progress has failed is said by a
+/// description alone: that a question is refused may have another reason.
+fn meaning(status: StatusCode, call: &Call<'_>) -> AnswerMeaning {
+    let may_finish_later = call.callback.is_some() && call.direction != Direction::Compensate;
     match status.as_u16() {
+        202 if may_finish_later => AnswerMeaning::InProgress,
         200..=299 => AnswerMeaning::Done,
         408 | 425 | 429 => AnswerMeaning::MayPass,
         401 | 403 | 407 | 300..=399 => AnswerMeaning::CallerRefused,
-        409 if repeats => AnswerMeaning::InProgress,
+        409 if call.repeats => AnswerMeaning::InProgress,
+        400..=499 if call.is_poll() => AnswerMeaning::MayPass,
         400..=499 => AnswerMeaning::Refused,
         _ => AnswerMeaning::MayPass,
     }
@@ -415,6 +438,9 @@ fn said(body: &Value) -> (Option<String>, Option<String>) {
 
 #[cfg(test)]
 mod tests {
+    use triad_core::{IdempotencyKey, OrderId};
+    use triad_workflow::{Millis, StepId};
+
     use super::*;
 
     fn headers(kind: Option<&str>, codings: &[&str]) -> HeaderMap {
@@ -439,12 +465,63 @@ mod tests {
                 400..=499 => AnswerMeaning::Refused,
                 _ => AnswerMeaning::MayPass,
             };
-            assert_eq!(meaning(status, false), wanted, "{code}");
+            let order = OrderId::new("7").expect("an id");
+            let step = StepId::new("book").expect("a name");
+            let input = Value::Null;
+            let key = IdempotencyKey("k".to_owned());
+            let call = |direction, repeats, callback| Call {
+                order_id: &order,
+                step: &step,
+                direction,
+                idempotency_key: &key,
+                compensates: None,
+                action: "book",
+                input: &input,
+                form: None,
+                repeats,
+                callback,
+                location: None,
+                time_left: Millis(1),
+                attempt: 1,
+                traceparent: None,
+            };
+            let meaning =
+                |direction, repeats, callback| meaning(status, &call(direction, repeats, callback));
+            let (forward, back) = (Direction::Forward, Direction::Compensate);
+            assert_eq!(meaning(forward, false, None), wanted, "{code}");
             let repeated = match code {
                 409 => AnswerMeaning::InProgress,
                 _ => wanted,
             };
-            assert_eq!(meaning(status, true), repeated, "{code} to a repeated call");
+            assert_eq!(
+                meaning(forward, true, None),
+                repeated,
+                "{code} to a repeated call"
+            );
+            let taken = match code {
+                202 => AnswerMeaning::InProgress,
+                _ => wanted,
+            };
+            let token = Some("0a");
+            assert_eq!(
+                meaning(forward, false, token),
+                taken,
+                "{code} to a call that may be finished later"
+            );
+            assert_eq!(
+                meaning(back, false, token),
+                wanted,
+                "{code} to a compensation"
+            );
+            let asked = match (code, taken) {
+                (_, AnswerMeaning::Refused) => AnswerMeaning::MayPass,
+                _ => taken,
+            };
+            assert_eq!(
+                meaning(Direction::Probe, false, token),
+                asked,
+                "{code} to a question"
+            );
         }
     }
 

@@ -48,6 +48,11 @@ impl Evidence {
             .sort_by_key(|secret| std::cmp::Reverse(secret.len()));
     }
 
+    /// The URL, without what may be secret; `None` of an address that is none.
+    pub(crate) fn address(&self) -> Option<Url> {
+        Url::parse(&self.url).ok()
+    }
+
     /// Notes the address for the call's span.
     pub(crate) fn note(&self, notes: &CallNotes) {
         if !notes.is_read() {

@@ -14,6 +14,8 @@ use std::time::{Duration, UNIX_EPOCH};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method, RequestBuilder, Url, redirect};
 use serde_json::Value;
+use triad_core::Direction;
+use triad_core::later::CALLBACK_TOKEN;
 use triad_runtime::system::SystemClock;
 use triad_runtime::{Call, CallNotes, Clock as _, Fault, RemoteService};
 use triad_workflow::Millis;
@@ -131,12 +133,13 @@ impl HttpService {
         &self,
         client: &Client,
         base: &Url,
-        action: &str,
+        (action, location): (&str, Option<&str>),
         made: CallRequest,
     ) -> Result<(RequestBuilder, Evidence), Fault> {
-        let mut url = match &made.path {
-            None => below(base, action)?,
-            Some(path) => {
+        let mut url = match (location, &made.path) {
+            (Some(location), _) => at(base, location)?,
+            (None, None) => below(base, action)?,
+            (None, Some(path)) => {
                 let mut url = base.clone();
                 url.set_path(&format!("{}{path}", base.path().trim_end_matches('/')));
                 url
@@ -186,6 +189,16 @@ impl HttpService {
 /// The request of an action: by its description, else a POST of its input as JSON with the key in its header.
 fn made(call: &Call<'_>, form: Option<&CallForm>) -> Result<CallRequest, Fault> {
     let key = &call.idempotency_key.0;
+    if call.location.is_some() {
+        return Ok(CallRequest {
+            method: service::Method::Get,
+            path: None,
+            query: Vec::new(),
+            headers: Vec::new(),
+            body: Body::None,
+            timeout: None,
+        });
+    }
     match form {
         Some(form) => form
             .request(call.input, key)
@@ -199,6 +212,18 @@ fn made(call: &Call<'_>, form: Option<&CallForm>) -> Result<CallRequest, Fault> 
             timeout: None,
         }),
     }
+}
+
+/// The URL of a place that the service has named itself: at its own scheme, host and port.
+fn at(base: &Url, location: &str) -> Result<Url, Fault> {
+    let url = base.join(location).ok();
+    let own = url.filter(|url| url.origin() == base.origin());
+    own.ok_or_else(|| {
+        not_sent(
+            "bad-location",
+            format!("{location:?} is no place of the service"),
+        )
+    })
 }
 
 /// The URL of an action whose description has no path: one segment below the base.
@@ -319,7 +344,7 @@ impl HttpService {
                     None => None,
                 };
                 let (mut request, evidence) =
-                    self.http_request(&client, base, call.action, made)?;
+                    self.http_request(&client, base, (call.action, call.location), made)?;
                 let time_left = left();
                 said.extend(until(time_left));
                 for (name, value) in said {
@@ -385,7 +410,7 @@ impl HttpService {
 
 /// The headers that describe a call to a service, as names and values: `content-type`, `idempotency-key`,
 /// `triad-order`, `triad-step`, `triad-direction`, `triad-attempt` and, only for a compensation, `triad-compensates`
-/// with the idempotency key of the effect to compensate. Without the first two if the call has a description, which
+/// with the idempotency key of the effect to compensate; `triad-callback-token` if the service may call back. Without the first two if the call has a description, which
 /// says how both are sent. [`TIME_LEFT`] and [`DEADLINE`], which say how long the agent waits for the answer, and
 /// `traceparent` are not among them.
 #[must_use]
@@ -410,6 +435,12 @@ fn triad_headers(call: &Call<'_>, form: Option<&CallForm>) -> Vec<(&'static str,
         ("triad-direction", call.direction.to_string()),
         ("triad-attempt", call.attempt.to_string()),
     ];
+    if call.direction == Direction::Forward {
+        headers.extend(
+            call.callback
+                .map(|token| (CALLBACK_TOKEN, token.to_owned())),
+        );
+    }
     headers.extend(call.compensates.map(|key| {
         let key = form.map_or_else(|| key.0.clone(), |form| form.key(&key.0));
         ("triad-compensates", key)
@@ -518,6 +549,8 @@ mod tests {
             input: &serde_json::json!({}),
             form: None,
             repeats: false,
+            callback: None,
+            location: None,
             time_left,
             attempt: 1,
             traceparent: None,

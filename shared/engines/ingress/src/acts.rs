@@ -1,22 +1,27 @@
-//! What an application does to its own order: it sends an event, or cancels.
+//! What an application does to its own order: it sends an event, or cancels; and what a service says of work that it has
+//! taken.
 
 use std::time::Duration;
 
 use http::StatusCode;
 use http::request::Parts;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use triad_console::request::media;
 use triad_console::tokens::Role;
 use triad_console::{Answer, Body, answer, no_path};
 use triad_core::OrderId;
+use triad_core::later::CALLBACK_TOKEN;
 use triad_operator::operations::order_acts::{ActDetails, OrderAct};
 use triad_operator::operations::{
-    ActOnOrders, Asked, Caller, Problem, Reason, Role as OperatorRole, SendEvent, ask,
+    ActOnOrders, Asked, CallBack, Caller, Problem, Reason, Role as OperatorRole, SendEvent, ask,
 };
 use triad_operator::outcome::Verdict;
 use triad_runtime::StateStore;
 
-use crate::forms::{Cancel, Cancelled, EventForm, EventTaken, Kind};
+use crate::forms::{
+    CallbackQuery, CallbackTaken, Cancel, Cancelled, EventForm, EventTaken, Kind, query,
+};
 use crate::service::Service;
 
 /// Largest body of such a request, in bytes, inclusive: 64 KiB.
@@ -56,6 +61,58 @@ impl<S: StateStore> Service<S> {
             &EventTaken {
                 kind: Kind::Event,
                 sent: &sent,
+            },
+        )
+    }
+
+    /// Takes what a service says of work that it has taken. The token of the call is all that it needs.
+    pub(crate) async fn call_back(
+        &self,
+        head: &Parts,
+        (id, step): (OrderId, String),
+        heartbeat: bool,
+        body: Body,
+    ) -> Result<Answer, Problem> {
+        let CallbackQuery { token } = query(&head.uri)?;
+        let in_header = head.headers.get(CALLBACK_TOKEN);
+        let in_header = in_header.and_then(|token| token.to_str().ok());
+        let token = token.or(in_header.map(str::to_owned)).ok_or_else(|| {
+            let text =
+                "the token of the call is missing: send it in `triad-callback-token` or in ?token";
+            Problem::new(401, "no-token", text)
+        })?;
+        let within = self.front.limits.body_within;
+        let read = self
+            .front
+            .strangers_memory
+            .read(body, MAX_BYTES, within)
+            .await?;
+        let data = match read.bytes.is_empty() {
+            true => Value::Null,
+            false => parse(&read.bytes)?,
+        };
+        let request = CallBack {
+            id: id.to_string(),
+            step,
+            token,
+            callback_id: None,
+            data,
+            heartbeat,
+        };
+        let caller = Caller {
+            name: None,
+            role: OperatorRole::Operate,
+        };
+        let taken = self.ask(&caller, request).await?;
+        let status = match taken.is_repeated {
+            true => StatusCode::OK,
+            false => StatusCode::ACCEPTED,
+        };
+        answer::json(
+            status,
+            &CallbackTaken {
+                kind: Kind::CalledBack,
+                taken: &taken,
             },
         )
     }
@@ -120,14 +177,15 @@ impl<S: StateStore> Service<S> {
         media(&head.headers, &["application/json"])?;
         let within = self.front.limits.body_within;
         let read = self.front.memory.read(body, MAX_BYTES, within).await?;
-        serde_json::from_slice(&read.bytes).map_err(|e| {
-            Problem::new(
-                422,
-                "bad-body",
-                format!("the body is not what it has to be: {e}"),
-            )
-        })
+        parse(&read.bytes)
     }
+}
+
+fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+    serde_json::from_slice(body).map_err(|e| {
+        let text = format!("the body is not what it has to be: {e}");
+        Problem::new(422, "bad-body", text)
+    })
 }
 
 pub(crate) fn no_such_order(id: &OrderId) -> Problem {

@@ -11,6 +11,7 @@ use serde_json::Value;
 use triad_console::answer::Details;
 use triad_core::{OrderId, Priority};
 use triad_operator::operations::Problem;
+use triad_operator::operations::callbacks::CalledBack;
 use triad_operator::operations::events::EventSent;
 use triad_operator::operations::routes::with_kind;
 use triad_operator::order::OrderView;
@@ -42,6 +43,26 @@ pub(crate) struct OrderPath {
     /// The order's id, percent-encoded where a path needs it.
     #[schemars(length(min = 1, max = 128))]
     id: String,
+}
+
+/// The fields of the path of a step.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only its schema is used")]
+pub(crate) struct StepPath {
+    /// The order's id, percent-encoded where a path needs it.
+    #[schemars(length(min = 1, max = 128))]
+    id: String,
+    /// The step's id.
+    step: String,
+}
+
+/// The headers of a callback.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only its schema is used")]
+pub(crate) struct CallbackHeaders {
+    /// The token that the service was given with the call, if it is not in the query.
+    #[schemars(rename = "triad-callback-token")]
+    token: String,
 }
 
 /// The headers of a submission.
@@ -101,6 +122,7 @@ impl Taken {
 pub(crate) enum Kind {
     Submitted,
     Event,
+    CalledBack,
     Cancelled,
 }
 
@@ -125,6 +147,23 @@ pub(crate) struct EventTaken<'a> {
     pub(crate) kind: Kind,
     #[serde(flatten)]
     pub(crate) sent: &'a EventSent,
+}
+
+/// The token of a callback, where it is not in the header `triad-callback-token`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CallbackQuery {
+    /// The token that the service was given with the call.
+    #[serde(default)]
+    pub(crate) token: Option<String>,
+}
+
+/// The answer for a callback that was taken.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct CallbackTaken<'a> {
+    pub(crate) kind: Kind,
+    #[serde(flatten)]
+    pub(crate) taken: &'a CalledBack,
 }
 
 /// Why an order is cancelled.

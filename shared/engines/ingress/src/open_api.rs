@@ -10,8 +10,9 @@ use triad_core::submission::{Submission, SubmissionRefusal};
 use triad_operator::operations::Method;
 
 use crate::forms::{
-    Cancel, Cancelled, EventForm, EventTaken, GetQuery, Health, LineAnswer, OrderPath, OrderRecord,
-    SubmitHeaders, SubmitQuery, Submitted,
+    CallbackHeaders, CallbackQuery, CallbackTaken, Cancel, Cancelled, EventForm, EventTaken,
+    GetQuery, Health, LineAnswer, OrderPath, OrderRecord, StepPath, SubmitHeaders, SubmitQuery,
+    Submitted,
 };
 
 const JSON: &str = "application/json";
@@ -131,6 +132,45 @@ fn act(made: &mut Description) {
     .answer(202, "The event is stored, and its order takes it next.", JSON, &sent);
     let problems = [400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 500, 503];
     made.add(operation, &problems);
+    let step = made.fields::<StepPath>();
+    let data = made.body::<Value>();
+    let taken = made.answer::<CallbackTaken<'static>>();
+    let known = "The step was completed before.";
+    for (path, id, about, has_data) in [
+        (
+            "/v1/orders/{id}/steps/{step}",
+            "callBack",
+            "A service says that it has finished work that it had taken with 202. It needs no other token than the one of \
+             the call. The body is the result, which the step judges.",
+            true,
+        ),
+        (
+            "/v1/orders/{id}/steps/{step}/heartbeat",
+            "beat",
+            "A service says that work which it has taken is still going on.",
+            false,
+        ),
+    ] {
+        let operation = Operation::new(path, Method::Post, id, about)
+            .open()
+            .parameters("path", &step)
+            .parameters("query", &made.fields::<CallbackQuery>())
+            .parameters("header", &made.fields::<CallbackHeaders>());
+        let operation = match has_data {
+            true => operation.body(JSON, &data),
+            false => operation,
+        };
+        let operation = operation.answer(200, known, JSON, &taken).answer(
+            202,
+            "It is stored, and the order takes it next.",
+            JSON,
+            &taken,
+        );
+        made.add(
+            operation,
+            &[400, 401, 403, 404, 408, 409, 413, 422, 429, 500, 503],
+        );
+    }
     let operation = Operation::new(
         "/v1/orders/{id}/cancel",
         Method::Post,

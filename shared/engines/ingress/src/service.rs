@@ -73,6 +73,20 @@ pub(crate) fn router<S: StateStore>(service: Service<S>) -> Router {
             Err(problem) => Err(problem),
         })
     };
+    let finished = async |State(service): Shared<S>, id: InPath, request: Request| {
+        let (head, body) = request.into_parts();
+        answered(match step(&head, id) {
+            Ok(step) => service.call_back(&head, step, false, body).await,
+            Err(problem) => Err(problem),
+        })
+    };
+    let alive = async |State(service): Shared<S>, id: InPath, request: Request| {
+        let (head, body) = request.into_parts();
+        answered(match step(&head, id) {
+            Ok(step) => service.call_back(&head, step, true, body).await,
+            Err(problem) => Err(problem),
+        })
+    };
     let ready = async |State(service): Shared<S>| {
         let ready = service.is_ready().await;
         answered(ready.and_then(|()| well(HealthStatus::Ready)))
@@ -82,6 +96,8 @@ pub(crate) fn router<S: StateStore>(service: Service<S>) -> Router {
         .route("/v1/orders/{id}", get(show))
         .route("/v1/orders/{id}/events", post(event))
         .route("/v1/orders/{id}/cancel", post(cancel))
+        .route("/v1/orders/{id}/steps/{step}", post(finished))
+        .route("/v1/orders/{id}/steps/{step}/heartbeat", post(alive))
         .route(
             "/v1/openapi.json",
             get(async || answer::of(StatusCode::OK, "application/json", open_api::text())),
@@ -102,6 +118,17 @@ fn named(head: &Parts, id: InPath) -> Result<OrderId, Problem> {
     let fields = in_path(&head.uri, id).map_err(|problem| bad(problem.detail.into_owned()))?;
     let id = fields.iter().next().map(|(_, id)| id).unwrap_or_default();
     OrderId::new(id).map_err(|e| bad(e.to_string()))
+}
+
+/// The order and the step that a path names.
+fn step(head: &Parts, path: InPath) -> Result<(OrderId, String), Problem> {
+    let bad = |why| Problem::bad("bad-order-id", why);
+    let fields = in_path(&head.uri, path).map_err(|problem| bad(problem.detail.into_owned()))?;
+    let field = |name| fields.iter().find(|(known, _)| *known == name);
+    let [id, step] =
+        ["id", "step"].map(|name| field(name).map(|(_, text)| text).unwrap_or_default());
+    let id = OrderId::new(id).map_err(|e| bad(e.to_string()))?;
+    Ok((id, step.to_owned()))
 }
 
 fn well(status: HealthStatus) -> Result<Answer, Problem> {

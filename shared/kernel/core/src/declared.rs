@@ -1,6 +1,6 @@
 //! The definition's settings for one direction of a step.
 
-use triad_workflow::{AgentName, Call, Millis, Policy, Repeat, Retry, Step};
+use triad_workflow::{AgentName, Call, Millis, Policy, Poll, Repeat, Retry, Step};
 
 use crate::ids::Direction;
 
@@ -15,12 +15,18 @@ pub(crate) struct Declared<'a> {
     pub retry: Retry,
     /// From an attempt's request to its complete-by.
     pub attempt_timeout: Millis,
-    /// Most calls of all attempts in one run. A probe's calls count as calls of its action.
+    /// Most calls of all attempts in one run. A probe's calls count as calls of its action; questions about work in
+    /// progress are without a bound of their own.
     pub calls_per_run: u32,
     /// Whether the call ledger counts the calls, so that redeliveries cannot exceed the total.
     pub is_counted: bool,
     /// When another attempt follows a failed one. A probe's failures count as failures of its action.
     pub policy: &'a Policy,
+}
+
+/// How the service is asked about work that it has taken.
+pub(crate) fn poll(call: &Call) -> Option<&Poll> {
+    call.finishes_later.as_ref()?.poll.as_ref()
 }
 
 fn action(call: &Call) -> Declared<'_> {
@@ -39,15 +45,25 @@ fn action(call: &Call) -> Declared<'_> {
 pub(crate) fn declared(step: &Step, direction: Direction) -> Option<Declared<'_>> {
     match direction {
         Direction::Forward => step.call().map(action),
-        Direction::Probe => step.call().and_then(|call| match &call.repeat {
-            Repeat::Probe(probe) => Some(Declared {
-                action: &probe.action,
-                retry: probe.retry,
-                attempt_timeout: probe.attempt_timeout,
-                ..action(call)
+        Direction::Probe => step
+            .call()
+            .and_then(|call| match (poll(call), &call.repeat) {
+                (Some(poll), _) => Some(Declared {
+                    action: poll.action.as_deref().unwrap_or(&call.action),
+                    retry: poll.retry,
+                    attempt_timeout: poll.attempt_timeout,
+                    calls_per_run: u32::MAX,
+                    is_counted: false,
+                    ..action(call)
+                }),
+                (None, Repeat::Probe(probe)) => Some(Declared {
+                    action: &probe.action,
+                    retry: probe.retry,
+                    attempt_timeout: probe.attempt_timeout,
+                    ..action(call)
+                }),
+                (None, Repeat::Safe | Repeat::Never) => None,
             }),
-            Repeat::Safe | Repeat::Never => None,
-        }),
         Direction::Compensate => step.compensation.as_ref().map(|compensation| Declared {
             agent: &compensation.agent,
             action: &compensation.action,

@@ -33,7 +33,7 @@ pub enum Happened {
 /// Whether a step's effect has happened, judged by the step's record and by how its repetition and its calls
 /// are declared ([`Step::repeat`], [`Step::is_counted`]). It is [`Happened::Maybe`] also while a request for
 /// the action is out and, for a step whose calls are not counted, from its first attempt at the action until
-/// the step is completed or refused.
+/// the step is completed or refused; and while the service has taken the work and not finished it.
 ///
 /// # Example
 /// ```
@@ -65,7 +65,8 @@ pub fn happened(record: &StepRecord, step: &Step) -> Happened {
         StepState::Ambiguous { .. } => Happened::Maybe,
         state @ StepState::Acting(_) => {
             let is_uncounted = step.call().is_some_and(|call| !call.is_counted);
-            or_no(state.is_running() || record.in_doubt.is_some() || is_uncounted)
+            let is_open = record.in_doubt.is_some() || record.in_progress.is_some();
+            or_no(state.is_running() || is_open || is_uncounted)
         }
         StepState::Completed { .. } => Happened::Yes,
         StepState::Compensating { applied, .. } | StepState::NotCompensated { applied, .. } => {
@@ -88,11 +89,13 @@ pub enum NextAttempt<'a> {
     Act,
     /// The attempt asks the service whether an earlier one has had its effect.
     Probe(&'a Probe),
+    /// The attempt asks the service whether work that it has taken is finished.
+    Poll,
     /// There is no attempt until an operator has resolved the effect.
     Operator,
 }
 
-/// The next attempt at a step. If the effect has not happened, or the action is safe to repeat, it carries out the
+/// The next attempt at a step. If the service has taken the work, it is asked. If the effect has not happened, or the action is safe to repeat, it carries out the
 /// action. Otherwise it probes the service, if the step declares a probe. Otherwise there is no attempt until an
 /// operator has resolved the effect.
 ///
@@ -100,6 +103,9 @@ pub enum NextAttempt<'a> {
 /// in doubt.
 #[must_use]
 pub fn next_attempt<'a>(record: &StepRecord, step: &'a Step) -> NextAttempt<'a> {
+    if record.in_progress.is_some() {
+        return NextAttempt::Poll;
+    }
     let repeat = step.call().map(|call| &call.repeat);
     match (repeat, happened(record, step)) {
         (_, Happened::No) | (Some(Repeat::Safe) | None, _) => NextAttempt::Act,
@@ -135,7 +141,7 @@ pub fn waits_for_operator(record: &StepRecord, step: &Step) -> bool {
 /// action is out. [`crate::Action::Resolve`] names the states of the order in which that is allowed.
 #[must_use]
 pub fn can_be_resolved(record: &StepRecord) -> bool {
-    record.in_doubt.is_some() || record.state.is_running()
+    record.in_doubt.is_some() || record.in_progress.is_some() || record.state.is_running()
 }
 
 /// Records that an attempt at the action was taken and that its result will stay unknown: no request of it is open
@@ -144,8 +150,12 @@ pub(crate) fn unheard(record: &mut StepRecord) {
     record.in_doubt.get_or_insert_default();
 }
 
-/// Records that the reply to a request that is out, if any, is no longer awaited: its effect is in doubt.
+/// Records that neither the reply to a request that is out nor the end of work in progress is awaited any longer: the
+/// effect is in doubt.
 pub(crate) fn abandon(record: &mut StepRecord) {
+    if record.in_progress.take().is_some() {
+        unheard(record);
+    }
     if record.state.is_running() {
         may_be_carried_out(record, record.state.complete_by());
     }
@@ -169,6 +179,7 @@ fn may_be_carried_out(record: &mut StepRecord, until: Option<Timestamp>) {
 /// Records that it is known whether the effect happened: the step is no longer in doubt.
 pub(crate) fn lift(record: &mut StepRecord) {
     record.in_doubt = None;
+    record.in_progress = None;
 }
 
 /// Whether a service's refusal means that the effect has not happened: no earlier attempt is in doubt.

@@ -8,7 +8,7 @@ use triad_workflow::StepIndex;
 
 use crate::budget;
 use crate::context::{Context, NeedsDetails};
-use crate::declared::declared;
+use crate::declared::{declared, poll};
 use crate::ids::{Direction, IdempotencyKey, Timestamp};
 use crate::illegal::Illegal;
 use crate::input;
@@ -176,6 +176,9 @@ fn request_effects(
     direction: Direction,
 ) -> Result<Option<Effect>, Unmade> {
     let input = match direction {
+        Direction::Probe if order.steps[index].in_progress.is_some() => {
+            input::poll(ctx, order, index)?
+        }
         Direction::Forward | Direction::Probe => input::forward(ctx, order, index)?,
         Direction::Compensate => input::compensation(ctx, order, index)?,
     };
@@ -253,6 +256,8 @@ pub(crate) fn request(
     let (step, record) = (&ctx.workflow.steps[index], &order.steps[index]);
     let declared = declared(step, direction)?;
     let key = |direction| IdempotencyKey::of(&order.id, &record.step, direction, record.key);
+    let polled = step.call().and_then(poll);
+    let is_at_location = polled.is_some_and(|poll| poll.action.is_none());
     Some(StepRequest {
         order_id: order.id.clone(),
         step: record.step.clone(),
@@ -270,6 +275,15 @@ pub(crate) fn request(
         action: declared.action.to_owned(),
         call: ctx.workflow.call(declared.agent, declared.action).cloned(),
         input,
+        callback: record
+            .callback
+            .clone()
+            .filter(|_| direction != Direction::Compensate),
+        location: record
+            .in_progress
+            .as_ref()
+            .filter(|_| direction == Direction::Probe && is_at_location)
+            .and_then(|work| work.location.clone()),
         priority: order.priority,
         agent: declared.agent.clone(),
         workflow: order.workflow.name.clone(),

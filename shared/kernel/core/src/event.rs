@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use triad_workflow::{Millis, StepId};
 
 use crate::ids::ClaimId;
+use crate::later::{Callback, CallbackSecret};
 use crate::message::Reply;
 use crate::operate::Operation;
 use crate::received::ReceivedEvent;
@@ -12,12 +13,15 @@ use crate::received::ReceivedEvent;
 /// One thing that happens to an order, as input of [`crate::decide()`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// A Scheduler wants to claim the order, under an id that is unique to this attempt to claim.
-    Claim(ClaimId),
+    /// A Scheduler wants to claim the order, under an id that is unique to this attempt to claim, and brings a secret
+    /// for steps whose services may call back.
+    Claim(ClaimId, CallbackSecret),
     /// An agent has answered a request.
     Reply(Reply),
     /// An event has come from outside.
     Received(Box<ReceivedEvent>),
+    /// A service has called back about work that it had taken.
+    CalledBack(Box<Callback>),
     /// The Supervisor has found the order in the due index.
     Overdue(Overdue),
     /// The Supervisor lets an order in that was set aside: its workflow's cap has room again.
@@ -58,9 +62,10 @@ impl Event {
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
-            Self::Claim(_) => "claim",
+            Self::Claim(..) => "claim",
             Self::Reply(_) => "reply",
             Self::Received(_) => "received",
+            Self::CalledBack(_) => "called-back",
             Self::Overdue(_) => "overdue",
             Self::Admit => "admit",
             Self::Confirmed => "confirmed",

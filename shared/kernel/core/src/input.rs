@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use triad_workflow::{EvalError, Expression, Scope, StepIndex, Template, Workflow};
 
 use crate::context::{Context, NeedsDetails};
+use crate::declared;
 use crate::ids::Priority;
 use crate::order::{Order, ProcessState};
 use crate::output::{Output, OutputDigest};
@@ -59,6 +60,25 @@ pub(crate) fn forward(
     };
     let template = &call.input;
     render(template, || scope(ctx, order, template.expressions(), None))
+}
+
+/// Input of the action by which a service is asked about work that it has taken; where a location is asked, the input of
+/// the step's action.
+pub(crate) fn poll(
+    ctx: &Context<'_>,
+    order: &Order,
+    index: StepIndex,
+) -> Result<Input, NeedsDetails> {
+    let poll = ctx.workflow.steps[index].call().and_then(declared::poll);
+    match poll.filter(|poll| poll.action.is_some()) {
+        None => forward(ctx, order, index),
+        Some(poll) => {
+            let work = order.steps[index].in_progress.as_ref();
+            let output = work.map(|work| &work.output);
+            let expressions = poll.input.expressions();
+            render(&poll.input, || scope(ctx, order, expressions, output))
+        }
+    }
 }
 
 /// Computes a template; for one without expressions no variables are made.

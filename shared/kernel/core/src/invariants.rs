@@ -31,7 +31,7 @@ type OfWrite = fn(&Order, &Order, &Workflow) -> bool;
 
 /// Every invariant of a single record: its name, and a function of the record and its workflow that is true if the
 /// record keeps it. A name that begins with `g` and a digit belongs to a guarantee of the design, such as G1.
-pub const OF_RECORD: [(&str, OfRecord); 16] = [
+pub const OF_RECORD: [(&str, OfRecord); 18] = [
     ("g1-alive-has-a-due-time", |o, _| {
         o.state.is_finished() || o.due.is_some()
     }),
@@ -95,7 +95,22 @@ pub const OF_RECORD: [(&str, OfRecord); 16] = [
         o.steps
             .iter()
             .zip(&w.steps)
-            .all(|(r, s)| !(r.state.is_running() && r.in_doubt.is_some()) || s.is_safe_to_repeat())
+            .all(|(r, s)| !(r.state.is_running() && is_open(r)) || s.is_safe_to_repeat())
+    }),
+    ("work-in-progress-is-worked-on", |o, _| {
+        o.steps
+            .iter()
+            .all(|s| s.in_progress.is_none() || matches!(s.state, StepState::Acting(_)))
+    }),
+    ("a-service-that-may-call-back-has-a-token", |o, w| {
+        let asks = |r: &StepRecord| r.state.is_running() || r.in_progress.is_some();
+        let mut steps = o.steps.iter().zip(&w.steps);
+        // Requests that were out when an order stopped may have been moved to another version since.
+        o.state.is_finished()
+            || steps.all(|(r, s)| {
+                let later = s.call().and_then(|call| call.finishes_later.as_ref());
+                !asks(r) || later.is_none() || r.callback.is_some()
+            })
     }),
     ("a-probe-asks-about-a-doubt", |o, _| {
         let probes = |s: &StepRecord| {
@@ -104,7 +119,7 @@ pub const OF_RECORD: [(&str, OfRecord); 16] = [
                 .is_some_and(|out| out.direction == Direction::Probe)
         };
         // Requests that were out when an order stopped may have been resolved since.
-        o.state.is_finished() || o.steps.iter().all(|s| !probes(s) || s.in_doubt.is_some())
+        o.state.is_finished() || o.steps.iter().all(|s| !probes(s) || is_open(s))
     }),
     ("finished-orders-are-complete", |o, _| match &o.state {
         ProcessState::Processed { .. } => o.steps.iter().all(|s| s.state.is_done()),
@@ -252,7 +267,9 @@ pub const OF_WRITE: [(&str, OfWrite); 22] = [
         b.steps.iter().all(|is| {
             let was = a.steps.iter().find(|was| was.step == is.step);
             let left = |was: &StepRecord| {
-                was.state.is_running() || matches!(was.state, StepState::Ambiguous { .. })
+                was.state.is_running()
+                    || was.in_progress.is_some()
+                    || matches!(was.state, StepState::Ambiguous { .. })
             };
             was.is_none_or(|was| is.in_doubt.is_none() || was.in_doubt.is_some() || left(was))
         })
@@ -296,7 +313,13 @@ pub const OF_WRITE: [(&str, OfWrite); 22] = [
                 .events
                 .iter()
                 .filter(|e| e.step.as_ref() == Some(&is.step));
-            finished >= until || own.any(|event| !has(a, event))
+            let called_back = || {
+                let said = format!("callback/{}/", is.step);
+                let key = b.outbox.dedup_key.as_ref();
+                was.is_some_and(|was| was.in_progress.is_some())
+                    && (by_operator(b) || key.is_some_and(|key| key.starts_with(&said)))
+            };
+            finished >= until || own.any(|event| !has(a, event)) || called_back()
         })
     }),
     ("an-event-is-not-lost-and-not-taken-twice", |a, b, _| {
@@ -430,6 +453,11 @@ fn steps(order: &Order) -> String {
     order.steps.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
+/// Whether the effect of a step is in doubt, or its service works on it.
+fn is_open(record: &StepRecord) -> bool {
+    record.in_doubt.is_some() || record.in_progress.is_some()
+}
+
 fn by_operator(order: &Order) -> bool {
     order.outbox.writer == Writer::Operator
 }
@@ -444,14 +472,17 @@ fn newest_act(order: &Order) -> Option<((Timestamp, IncidentKind, &str), &Operat
 
 /// Whether the calls reported since count against the totals of the step's legs.
 fn are_counted(was: &StepRecord, is: &StepRecord, step: &Step) -> bool {
+    let was_in_progress = was.in_progress.is_some();
     let mut legs = [Direction::Forward, Direction::Compensate].into_iter();
     legs.all(|direction| {
         let (was, is) = (was.leg(direction), is.leg(direction));
         let told = |leg: &Leg| i64::from(leg.made) + i64::from(leg.unreported);
         let more = told(is) - told(was);
         let counted = i64::from(is.calls) - i64::from(was.calls);
-        // Calls of a deferred attempt count only if the call ledger counts them.
-        counted == more || (0..more).contains(&counted) && !budget::is_counted(step, direction)
+        // Calls of a deferred attempt count only if the call ledger counts them, and questions about work in progress
+        // not at all.
+        let may_count_less = !budget::is_counted(step, direction) || was_in_progress;
+        counted == more || (0..more).contains(&counted) && may_count_less
     })
 }
 

@@ -27,6 +27,7 @@ pub mod illegal;
 pub mod input;
 pub mod inspect;
 pub mod invariants;
+pub mod later;
 pub mod ledger;
 pub mod message;
 pub mod migrate;
@@ -61,6 +62,7 @@ pub use ids::{
     Timestamp, Version, WorkflowRef,
 };
 pub use illegal::Illegal;
+pub use later::{Callback, CallbackSecret, CallbackToken, InProgress, Says};
 pub use message::{Accepted, Alert, Envelope, Reply, ReplyOutcome, StepRequest, Wake};
 pub use operate::{Action, Operation, OperationRefusal};
 pub use order::{Claim, OperatorAct, Order, ProcessState};

@@ -15,6 +15,7 @@ use triad_workflow::{AgentName, Millis, SearchKey, StepId, WorkflowName};
 use crate::failure::Failure;
 use crate::ids::{Attempt, Direction, IdempotencyKey, OrderId, Timestamp};
 use crate::ids::{Priority, WorkflowRef};
+use crate::later::CallbackToken;
 use crate::topics;
 use crate::trace::TraceContext;
 
@@ -218,6 +219,14 @@ pub struct StepRequest {
     pub call: Option<Arc<CallDefinition>>,
     /// Input of that action, with its expressions computed. A probe has the input of the step's action.
     pub input: Value,
+    /// The token by which the service may call back; `None` if it has to finish the work at once. Of a probe: it asks
+    /// whether work is finished that the service has taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub callback: Option<CallbackToken>,
+    /// Where the service is asked, as path and query, if it has named that when it took the work and the definition
+    /// names no action for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub location: Option<String>,
     /// The order's priority; absent: normal.
     #[serde(default)]
     pub priority: Priority,
@@ -291,6 +300,8 @@ pub enum ReplyOutcome {
         /// True if a call may have had its effect all the same: its answer was lost or unusable.
         maybe_applied: bool,
     },
+    /// The service has taken the work, or is not done with it, and finishes it later.
+    InProgress(Taking),
     /// The attempt is deferred: the service is paused, its circuit breaker is open, or its limits
     /// are reached. Not a failure.
     Deferred {
@@ -307,6 +318,21 @@ pub enum ReplyOutcome {
         /// True if a call that was made before the attempt was deferred may have had its effect.
         maybe_applied: bool,
     },
+}
+
+/// What a service has answered that takes work and finishes it later.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Taking {
+    /// After which time the service wants to be asked, in milliseconds; `None` if it did not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ask_after: Option<Millis>,
+    /// What it answered, at most [`MAX_TAKEN_BYTES`](crate::later::MAX_TAKEN_BYTES).
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub output: Value,
+    /// Where it wants to be asked: path and query at its own address, at most
+    /// [`MAX_LOCATION_BYTES`](crate::later::MAX_LOCATION_BYTES). `None` if it named nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub location: Option<String>,
 }
 
 /// Largest output of one step, as JSON, in bytes, inclusive: 8 KiB. A process record holds the

@@ -261,7 +261,7 @@ fn moved(order: &Order, from: &Workflow, to: &Workflow, step: &Step) -> StepReco
     if input_differs(record, from, to) {
         // The step gets a new key, because it stands for another effect: the old one has not happened, or the order
         // could not be moved.
-        moved.key += 1;
+        moved.raise_key();
     }
     moved
 }

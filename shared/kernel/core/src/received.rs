@@ -1,4 +1,5 @@
-//! Events from outside: as applications and services send them, and as an order's record keeps them.
+//! Messages from outside: events, as applications and services send them and as an order's record keeps them; and
+//! callbacks of services about work that they have taken.
 
 use std::fmt;
 
@@ -8,6 +9,7 @@ use triad_workflow::names::check_event;
 use triad_workflow::{StepId, bounds, numbers};
 
 use crate::ids::{OrderId, Timestamp};
+use crate::later::{Callback, Says};
 
 /// Largest message of an event, in bytes, inclusive: 64 KiB.
 pub const MAX_EVENT_BYTES: usize = 64 * 1024;
@@ -29,6 +31,26 @@ pub struct ReceivedEvent {
     pub id: String,
     /// What it brings, at most [`MAX_DATA_BYTES`].
     pub data: Value,
+}
+
+/// A message from outside about one order.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Incoming {
+    /// An event, for the step that waits for it.
+    Event(Box<ReceivedEvent>),
+    /// What a service says of work that it has taken.
+    Callback(Box<Callback>),
+}
+
+impl Incoming {
+    /// The order that it is about.
+    #[must_use]
+    pub fn order_id(&self) -> &OrderId {
+        match self {
+            Self::Event(event) => &event.order_id,
+            Self::Callback(callback) => &callback.order_id,
+        }
+    }
 }
 
 /// An event that an order has had.
@@ -83,6 +105,22 @@ struct Bare {
     data: Value,
 }
 
+/// A callback as a JSON object.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BareCallback {
+    #[serde(default)]
+    order_id: Option<String>,
+    step: String,
+    token: String,
+    #[serde(default)]
+    id: Option<String>,
+    #[serde(default)]
+    data: Value,
+    #[serde(default)]
+    heartbeat: bool,
+}
+
 /// A message of the topic `events`, as a broker delivers it.
 #[derive(Debug, Clone, Copy)]
 pub struct EventMessage<'a> {
@@ -100,7 +138,8 @@ impl EventMessage<'_> {
     /// Reads the message. It is a CloudEvent in binary mode if it has a header `ce_type`, else a CloudEvent in
     /// structured mode if its value has `specversion`, else a bare object: `event`, and if need be `order_id`, `id` and
     /// `data`. Of a CloudEvent, `type` is the event and `subject` the order's id. (Kafka protocol binding of
-    /// CloudEvents 1.0, sections 3.2 and 3.3.)
+    /// CloudEvents 1.0, sections 3.2 and 3.3.) A bare object with `token` is a callback: `step` and `token`, and if need
+    /// be `order_id`, `id`, and `data` or `heartbeat: true`.
     ///
     /// # Errors
     /// [`NotAnEvent`]: there is no value, it is too large, not UTF-8, not JSON, or no object of one of these forms; the
@@ -114,10 +153,10 @@ impl EventMessage<'_> {
     ///     key: Some(b"o-1"), value: Some(br#"{"event": "paid", "data": {"amount": 20}}"#), headers: &[],
     ///     default_id: "events-0-17",
     /// };
-    /// let event = message.read().unwrap();
+    /// let Ok(triad_core::received::Incoming::Event(event)) = message.read() else { panic!("it is an event") };
     /// assert_eq!((event.order_id.as_str(), event.event.as_str(), event.id.as_str()), ("o-1", "paid", "events-0-17"));
     /// ```
-    pub fn read(&self) -> Result<ReceivedEvent, NotAnEvent> {
+    pub fn read(&self) -> Result<Incoming, NotAnEvent> {
         let bytes = self
             .value
             .ok_or_else(|| not("tombstone", "the record has no value (a tombstone)"))?;
@@ -137,21 +176,55 @@ impl EventMessage<'_> {
             let why = format!("the number at {place} would be rounded: send it as a text");
             return Err(not("number-out-of-range", why));
         }
+        if self.header("ce_type").is_none() && value.get("token").is_some() {
+            return self.callback(value);
+        }
         let bare = self.bare(value)?;
         check_event(&bare.event).map_err(|e| not("wrong-field", format!("the event: {e}")))?;
-        let id = bare.id.unwrap_or_else(|| self.default_id.to_owned());
+        let (id, data) = self.checked(bare.id, bare.data)?;
+        Ok(Incoming::Event(Box::new(ReceivedEvent {
+            order_id: self.order_id(bare.order_id)?,
+            event: bare.event,
+            id,
+            data,
+        })))
+    }
+
+    fn callback(&self, value: Value) -> Result<Incoming, NotAnEvent> {
+        let bare: BareCallback = serde_json::from_value(value).map_err(|e| {
+            let why = format!(
+                "the value is not a callback: {e}; write {{\"step\": …, \"token\": …, \"data\": …}}"
+            );
+            not("not-a-callback", why)
+        })?;
+        let (id, data) = self.checked(bare.id, bare.data)?;
+        let says = match (bare.heartbeat, &data) {
+            (true, Value::Null) => Says::Alive,
+            (true, _) => {
+                let why = "a heartbeat says that the work goes on, so it brings no data";
+                return Err(not("not-a-callback", why));
+            }
+            (false, _) => Says::Ended(data),
+        };
+        Ok(Incoming::Callback(Box::new(Callback {
+            order_id: self.order_id(bare.order_id)?,
+            step: bare.step,
+            token: bare.token,
+            id,
+            says,
+        })))
+    }
+
+    /// The id of a message, and its data if they are within the bounds.
+    fn checked(&self, id: Option<String>, data: Value) -> Result<(String, Value), NotAnEvent> {
+        let id = id.unwrap_or_else(|| self.default_id.to_owned());
         if id.is_empty() || id.len() > MAX_EVENT_ID_BYTES {
             let why = format!("the id of an event has 1 to {MAX_EVENT_ID_BYTES} bytes");
             return Err(not("wrong-field", why));
         }
-        bounds::check(&bare.data, MAX_DATA_BYTES)
+        bounds::check(&data, MAX_DATA_BYTES)
             .map_err(|e| not("too-large", format!("the data {e}")))?;
-        Ok(ReceivedEvent {
-            order_id: self.order_id(bare.order_id)?,
-            event: bare.event,
-            id,
-            data: bare.data,
-        })
+        Ok((id, data))
     }
 
     fn bare(&self, value: Value) -> Result<Bare, NotAnEvent> {
@@ -225,7 +298,7 @@ mod tests {
         key: Option<&str>,
         value: &str,
         headers: &[(&str, &str)],
-    ) -> Result<ReceivedEvent, NotAnEvent> {
+    ) -> Result<Incoming, NotAnEvent> {
         let header =
             |(name, value): &(&str, &str)| ((*name).to_owned(), Some(value.as_bytes().to_vec()));
         let headers: Vec<_> = headers.iter().map(header).collect();
@@ -238,13 +311,23 @@ mod tests {
         .read()
     }
 
-    fn event(id: &str, data: Value) -> ReceivedEvent {
-        ReceivedEvent {
+    fn event(id: &str, data: Value) -> Incoming {
+        Incoming::Event(Box::new(ReceivedEvent {
             order_id: OrderId::new("o-1").expect("an id"),
             event: "com.shop.paid".into(),
             id: id.into(),
             data,
-        }
+        }))
+    }
+
+    fn callback(id: &str, says: Says) -> Incoming {
+        Incoming::Callback(Box::new(Callback {
+            order_id: OrderId::new("o-1").expect("an id"),
+            step: "book".into(),
+            token: "0a".into(),
+            id: id.into(),
+            says,
+        }))
     }
 
     #[test]
@@ -272,6 +355,12 @@ mod tests {
             read(Some("o-1"), least, &[]),
             Ok(event("events-0-1", Value::Null))
         );
+        let ended = r#"{"order_id": "o-1", "step": "book", "token": "0a", "id": "c-1", "data": 7}"#;
+        let said = Says::Ended(json!(7));
+        assert_eq!(read(None, ended, &[]), Ok(callback("c-1", said)));
+        let alive = r#"{"step": "book", "token": "0a", "heartbeat": true}"#;
+        let said = callback("events-0-1", Says::Alive);
+        assert_eq!(read(Some("o-1"), alive, &[]), Ok(said));
     }
 
     #[test]
@@ -299,6 +388,18 @@ mod tests {
                 r#"{"event": "Has it been paid?"}"#,
                 "wrong-field",
                 "is not a valid name",
+            ),
+            (
+                Some("o-1"),
+                r#"{"token": "0a", "data": 7}"#,
+                "not-a-callback",
+                "missing field `step`",
+            ),
+            (
+                Some("o-1"),
+                r#"{"token": "0a", "step": "book", "heartbeat": true, "data": 7}"#,
+                "not-a-callback",
+                "no data",
             ),
             (
                 Some("o-1"),

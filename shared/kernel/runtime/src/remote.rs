@@ -75,6 +75,11 @@ pub struct Call<'a> {
     pub form: Option<&'a CallDefinition>,
     /// Whether an earlier call under this key may have reached the service, and may still be worked on.
     pub repeats: bool,
+    /// The token by which the service may call back once it has finished; `None` if it has to finish at once. Of a
+    /// probe: the call asks whether work is finished that the service has taken.
+    pub callback: Option<&'a str>,
+    /// Where the service is asked, as path and query at its own address, in place of an action.
+    pub location: Option<&'a str>,
     /// Milliseconds until the agent drops the call's future. A service should not work on after
     /// that.
     pub time_left: Millis,
@@ -101,8 +106,9 @@ pub enum Fault {
         /// reached the service.
         maybe_applied: bool,
     },
-    /// The service is still working on an earlier call under this key. The work is deferred and asked for again under
-    /// the same key; it does not count as failed.
+    /// The service works on it: it has taken the work and finishes it later ([`Call::callback`]), or it is still working
+    /// on an earlier call under this key. In the second case the work is deferred and asked for again under the same
+    /// key; it does not count as failed.
     InProgress {
         /// A short, stable word, such as `http-409`.
         code: String,
@@ -110,6 +116,10 @@ pub enum Fault {
         message: String,
         /// The least time until the next try, if the service has asked for one, in milliseconds.
         retry_after: Option<Millis>,
+        /// What it answered; null if that is nothing.
+        output: Value,
+        /// Where it wants to be asked, as path and query at its own address; `None` if it named nothing.
+        location: Option<String>,
     },
     /// The service refused, and the call had no effect. The agent does not try again.
     Permanent {
@@ -129,6 +139,14 @@ pub enum Fault {
         /// Whether the call may have had its effect, such as one that was answered with a redirect.
         maybe_applied: bool,
     },
+}
+
+impl Call<'_> {
+    /// Whether the call asks for the end of work that the service has taken.
+    #[must_use]
+    pub fn is_poll(&self) -> bool {
+        self.direction == Direction::Probe && self.callback.is_some()
+    }
 }
 
 impl Fault {

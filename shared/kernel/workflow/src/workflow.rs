@@ -137,11 +137,15 @@ impl Step {
         self.call().map_or(0, |call| call.calls_per_run)
     }
 
-    /// Every expression that is computed when the step starts: its condition and its input, or the moment that it
-    /// waits for, or the conditions of the events.
+    /// Every expression that is computed for the step: its condition and its input, or the moment that it waits for, or
+    /// the conditions of the events; and those that find out how work ends that a service finishes later.
     pub fn expressions(&self) -> impl Iterator<Item = &Expression> {
         let own: Vec<&Expression> = match &self.kind {
-            StepKind::Call(call) => call.input.expressions(),
+            StepKind::Call(call) => {
+                let later = call.finishes_later.iter();
+                let later = later.flat_map(|later| later.expressions());
+                call.input.expressions().into_iter().chain(later).collect()
+            }
             StepKind::Timer(Timer::For(_)) => Vec::new(),
             StepKind::Timer(Timer::Until { at, .. }) => at.expressions(),
             StepKind::Await(wait) => {
@@ -154,11 +158,18 @@ impl Step {
     }
 
     /// The longest time that one try at the step takes, as far as the definition says: the attempt timeout of an
-    /// action, or the time that a timer or an event may take. Zero for a timer that ends at a moment of the order's.
+    /// action and the time to finish its work, or the time that a timer or an event may take. Zero for a timer that ends at a moment of the order's.
     #[must_use]
     pub fn longest_try(&self) -> Millis {
         match &self.kind {
-            StepKind::Call(call) => call.attempt_timeout,
+            StepKind::Call(call) => {
+                let later = call.finishes_later.as_ref().map(|later| later.within);
+                Millis(
+                    call.attempt_timeout
+                        .0
+                        .saturating_add(later.unwrap_or_default().0),
+                )
+            }
             StepKind::Timer(Timer::For(span)) => *span,
             StepKind::Timer(Timer::Until { .. }) => Millis(0),
             StepKind::Await(wait) => wait.within,
@@ -193,6 +204,55 @@ pub struct Call {
     pub repeat: Repeat,
     /// When a failed attempt at the action is followed by another one.
     pub policy: Policy,
+    /// How the service tells the end of work that it has taken and not finished; `None` if its answer is the end.
+    pub finishes_later: Option<Box<FinishesLater>>,
+}
+
+/// How the end of work is known that a service has taken and finishes later.
+#[derive(Debug)]
+pub struct FinishesLater {
+    /// How long the work may take, from when the service has taken it.
+    pub within: Millis,
+    /// How the service is asked; `None` if it has to call back.
+    pub poll: Option<Poll>,
+    /// Longest time without a sign of life, beyond which the attempt has failed; `None`: there is no such bound.
+    pub heartbeat: Option<Millis>,
+    /// The condition under which what a callback brings is a failure of the step, over the step's variables and
+    /// `event`. `None`: it never is.
+    pub fails_when: Option<Expression>,
+}
+
+/// How a service is asked whether the work that it has taken is done.
+#[derive(Debug)]
+pub struct Poll {
+    /// Name of the action by which it is asked; `None`: the location that it named when it took the work is asked.
+    pub action: Option<String>,
+    /// Input of that action, over the step's variables and `output`, what the service answered when it took the work.
+    pub input: Template,
+    /// How long one such attempt may take, from when its agent takes the request: as the step's.
+    pub attempt_timeout: Millis,
+    /// How often and at what intervals the agent calls the service in one such attempt: at most 3 calls.
+    pub retry: Retry,
+    /// How long after the answer the service is asked first, and the bound of that time, which doubles. Default `1s`
+    /// and `1m`.
+    pub every: (Millis, Millis),
+}
+
+impl FinishesLater {
+    fn expressions(&self) -> impl Iterator<Item = &Expression> {
+        let poll = self.poll.iter().flat_map(|poll| poll.input.expressions());
+        poll.chain(&self.fails_when)
+    }
+}
+
+impl Poll {
+    /// How long after an answer the service is asked again, if it was asked `times` before and asks for this wait
+    /// itself.
+    #[must_use]
+    pub fn wait(&self, times: u32, asked: Option<Millis>) -> Millis {
+        let (every, max) = self.every;
+        growing(every, max, times.saturating_add(1)).max(asked.unwrap_or_default())
+    }
 }
 
 /// A wait for a moment. It ends at the first sweep of the Supervisor after the moment, and is no failure.

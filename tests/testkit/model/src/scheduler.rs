@@ -163,9 +163,10 @@ fn is_taken_for_another(message: &SchedulerMessage, before: &Order, after: &Orde
 /// The event of a message. Its claim id is unique, because a Scheduler claims a version at most once.
 fn event(message: &SchedulerMessage, order: &Order, n: usize) -> Event {
     match message {
-        SchedulerMessage::Accepted(_) | SchedulerMessage::Wake(_) => {
-            Event::Claim(ClaimId(format!("s{n}-{}", order.version)))
-        }
+        SchedulerMessage::Accepted(_) | SchedulerMessage::Wake(_) => Event::Claim(
+            ClaimId(format!("s{n}-{}", order.version)),
+            triad_core::CallbackSecret([1, 2]),
+        ),
         SchedulerMessage::Reply(reply) => Event::Reply(reply.clone()),
     }
 }

@@ -131,6 +131,8 @@ impl RemoteService for SimRemote {
                 code: "http-409".to_owned(),
                 message: String::new(),
                 retry_after: None,
+                output: Value::Null,
+                location: None,
             });
         }
         let slot = Slot::default();

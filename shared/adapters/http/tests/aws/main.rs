@@ -64,6 +64,8 @@ async fn call_to(
         input,
         form: form.as_ref(),
         repeats: false,
+        callback: None,
+        location: None,
         time_left: Millis(10_000),
         attempt: 1,
         traceparent: None,

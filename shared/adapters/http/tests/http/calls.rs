@@ -58,6 +58,8 @@ async fn call(address: SocketAddr, compensates: Option<&IdempotencyKey>) -> Resu
         input: &json!({}),
         form: None,
         repeats: false,
+        callback: None,
+        location: None,
         time_left: Millis(30_000),
         attempt: 3,
         traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),

@@ -38,6 +38,8 @@ async fn pay(service: &HttpService, time_left: Millis) -> Result<Value, Fault> {
         input: &json!({}),
         form: None,
         repeats: false,
+        callback: None,
+        location: None,
         time_left,
         attempt: 1,
         traceparent: None,

@@ -4,7 +4,6 @@
 //! parallel. A step whose effect is in doubt is compensated too. The service contract makes that safe: a compensation
 //! that arrives before its forward call leaves a tombstone, and the forward call then has no effect.
 
-use serde_json::Value;
 use triad_workflow::{Step, StepIndex};
 
 use super::complete_by::set_complete_by;
@@ -20,6 +19,7 @@ use crate::input;
 use crate::message::AlertKind;
 use crate::order::{Incident, IncidentKind, Order, ProcessState};
 use crate::outbox::{Emission, Writer};
+use crate::output::Output;
 use crate::status::Status;
 use crate::step::{Applied, Out, StepRecord, StepState, Work};
 
@@ -62,6 +62,8 @@ fn turn(record: &mut StepRecord, step: &Step) {
     if let Some(attempt) = record.state.attempt() {
         record.action.earlier = attempt.0;
     }
+    let taken = record.in_progress.as_ref().map(|work| work.output.clone());
+    let taken = Output::inline(taken.unwrap_or_default());
     doubt::abandon(record);
     let in_doubt = happened(record, step) == Happened::Maybe;
     let due = |position, output| StepState::Compensating {
@@ -78,7 +80,7 @@ fn turn(record: &mut StepRecord, step: &Step) {
             match (in_doubt, can_be_compensated, step.is_safe_to_repeat()) {
                 (false, _, _) => StepState::Refused { attempt },
                 (true, false, _) => StepState::Ambiguous { attempt },
-                (true, true, true) => due(None, Value::Null.into()),
+                (true, true, true) => due(None, taken),
                 // The service does not promise to recognise a key again, so an operator must decide.
                 (true, true, false) => {
                     record.error = Some(doubt::failure(record));
@@ -86,7 +88,7 @@ fn turn(record: &mut StepRecord, step: &Step) {
                         attempt: last,
                         applied: Applied {
                             position: None,
-                            output: Value::Null.into(),
+                            output: taken,
                         },
                     }
                 }

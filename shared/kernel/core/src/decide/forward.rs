@@ -4,15 +4,16 @@ use triad_workflow::StepIndex;
 
 use super::complete_by::set_complete_by;
 use super::{
-    Decision, Draft, give_up, next_version, push_status, stop_in_doubt, transition, undefined,
-    waits, wake,
+    Decision, Draft, give_up, later, next_version, push_status, stop_in_doubt, transition,
+    undefined, waits, wake,
 };
 use crate::budget;
 use crate::context::{Context, NeedsDetails};
-use crate::doubt::{NextAttempt, next_attempt};
+use crate::doubt::{self, NextAttempt, next_attempt};
 use crate::failure::Failure;
 use crate::ids::{Attempt, ClaimId, Direction, Timestamp};
 use crate::input;
+use crate::later::CallbackSecret;
 use crate::order::{Claim, Order, ProcessState};
 use crate::outbox::Writer;
 use crate::status::Status;
@@ -22,7 +23,7 @@ use crate::step::{Out, StepState, Work};
 pub(super) fn claim(
     ctx: &Context<'_>,
     order: &Order,
-    id: ClaimId,
+    (id, secret): (ClaimId, CallbackSecret),
     now: Timestamp,
 ) -> Result<Decision, NeedsDetails> {
     let mut next = next_version(order, Writer::Scheduler);
@@ -32,6 +33,16 @@ pub(super) fn claim(
     });
     if next.sequence == 1 {
         push_status(&mut next, Status::Started, None, now);
+    }
+    for (record, step) in next.steps.iter_mut().zip(&ctx.workflow.steps) {
+        if step
+            .call()
+            .is_some_and(|call| call.finishes_later.is_some())
+        {
+            record
+                .callback
+                .get_or_insert_with(|| secret.token(&record.step));
+        }
     }
     for index in 0..next.steps.len() {
         if let StepState::Acting(Work::Due { last, .. }) = next.steps[index].state
@@ -128,6 +139,13 @@ pub(super) fn start(
     let Some(call) = defined.call() else {
         return waits::begin(ctx, order, index, last, now);
     };
+    if order.steps[index].in_progress.is_some() {
+        if call.finishes_later.is_some() {
+            return later::go_on(ctx, order, index, last, now);
+        }
+        // A version of the workflow without it has taken its place.
+        doubt::abandon(&mut order.steps[index]);
+    }
     let input = match input::forward(ctx, order, index)? {
         Ok(input) => input,
         Err(e) => {
@@ -138,7 +156,7 @@ pub(super) fn start(
     let (direction, attempt_timeout) = match next_attempt(&order.steps[index], defined) {
         NextAttempt::Act => (Direction::Forward, call.attempt_timeout),
         NextAttempt::Probe(probe) => (Direction::Probe, probe.attempt_timeout),
-        NextAttempt::Operator => {
+        NextAttempt::Poll | NextAttempt::Operator => {
             stop_in_doubt(order, index, now);
             return Ok(false);
         }

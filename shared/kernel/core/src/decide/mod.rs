@@ -2,8 +2,8 @@
 //!
 //! One `match` over state and event selects the rule. The rules are in [`forward`] (claim, run), [`compensate`]
 //! (claim, compensate), [`replies`] (replies of agents), [`supervise`] (overdue orders), [`deadline`] and [`late`]
-//! (orders past their deadline), [`operate`] (operators' acts), [`waits`] (steps that wait), [`failed`]
-//! (steps that are given up) and [`complete_by`] (times).
+//! (orders past their deadline), [`operate`] (operators' acts), [`waits`] (steps that wait), [`later`] (work that
+//! services finish later), [`failed`] (steps that are given up) and [`complete_by`] (times).
 
 mod compensate;
 mod complete_by;
@@ -12,11 +12,13 @@ mod draft;
 mod failed;
 mod forward;
 mod late;
+mod later;
 pub(crate) mod operate;
 mod replies;
 mod supervise;
 mod waits;
 
+use complete_by::set_complete_by;
 pub use complete_by::true_due;
 use draft::next_version_by_event;
 pub(crate) use draft::{Draft, next_version};
@@ -137,8 +139,12 @@ pub enum Reason {
     NoMatch,
     /// The order keeps as many events as it may.
     TooManyEvents,
-    /// The event came when the order had finished, or was being compensated.
+    /// The event came when the order had finished, or was being compensated; or the callback when its step was no
+    /// longer worked on.
     TooLate,
+    /// The order has no step of the callback's name that has this token: it belongs to another step or order, or to an
+    /// effect that is no longer asked for.
+    WrongToken,
 }
 
 /// Decides on an event of an order. The same arguments always give the same decision.
@@ -186,7 +192,8 @@ pub fn decide(
         (true, Event::Received(received), _) => {
             return Ok(waits::keep_unread(order, received, now));
         }
-        (true, Event::Claim(_) | Event::Overdue(_) | Event::Reply(_) | Event::Confirmed, _) => {
+        (true, Event::CalledBack(_), _) => return Ok(Decision::Ignore(Reason::WrongToken)),
+        (true, Event::Claim(..) | Event::Overdue(_) | Event::Reply(_) | Event::Confirmed, _) => {
             return Ok(Decision::Ignore(Reason::SetAside));
         }
     };
@@ -231,26 +238,28 @@ fn by_state(
             | ProcessState::Compensating {
                 locked_by: None, ..
             },
-            Event::Claim(_),
+            Event::Claim(..),
         ) if order.paused.is_some() => Decision::Ignore(Reason::Paused),
-        (ProcessState::Pending { .. }, Event::Claim(_) | Event::Overdue(_))
+        (ProcessState::Pending { .. }, Event::Claim(..) | Event::Overdue(_))
             if order.set_aside.is_some() =>
         {
             Decision::Ignore(Reason::SetAside)
         }
-        (ProcessState::Pending { .. }, Event::Claim(id)) => forward::claim(ctx, order, id, now)?,
+        (ProcessState::Pending { .. }, Event::Claim(id, secret)) => {
+            forward::claim(ctx, order, (id, secret), now)?
+        }
         (
             ProcessState::Compensating {
                 locked_by: None, ..
             },
-            Event::Claim(id),
+            Event::Claim(id, _),
         ) => compensate::claim(ctx, order, id, now)?,
-        (ProcessState::Processing(_), Event::Claim(_))
+        (ProcessState::Processing(_), Event::Claim(..))
         | (
             ProcessState::Compensating {
                 locked_by: Some(_), ..
             },
-            Event::Claim(_),
+            Event::Claim(..),
         ) => Decision::Ignore(Reason::Claimed),
         (
             ProcessState::Pending { .. }
@@ -259,17 +268,17 @@ fn by_state(
             Event::Reply(reply),
         ) => replies::take(ctx, order, &reply, now)?,
         (ProcessState::Pending { .. } | ProcessState::Processing(_), Event::Received(received)) => {
-            match waits::take(ctx, order, &received, now)? {
-                Taken::InVain(reason) => Decision::Ignore(reason),
-                Taken::Changed(next) => transition(ctx, next, now),
-                Taken::WaitIsOver(mut next) => {
-                    forward::advance(ctx, &mut next, now)?;
-                    transition(ctx, next, now)
-                }
-            }
+            taken(ctx, waits::take(ctx, order, &received, now)?, now)?
         }
+        (
+            ProcessState::Pending { .. } | ProcessState::Processing(_),
+            Event::CalledBack(callback),
+        ) => taken(ctx, later::called_back(ctx, order, &callback, now)?, now)?,
         (ProcessState::Compensating { .. }, Event::Received(received)) => {
             Decision::Ignore(waits::too_late(order, &received))
+        }
+        (ProcessState::Compensating { .. }, Event::CalledBack(callback)) => {
+            Decision::Ignore(later::too_late(ctx, order, &callback))
         }
         (
             ProcessState::Pending { .. }
@@ -283,7 +292,7 @@ fn by_state(
             | ProcessState::Compensated { .. }
             | ProcessState::CompensationFailed { .. },
             event,
-        ) => finished(order, &event),
+        ) => finished(ctx, order, &event),
         (
             ProcessState::Pending { .. }
             | ProcessState::Processing(_)
@@ -302,19 +311,36 @@ fn by_state(
 /// Dedup key of a Scheduler's input, by which a redelivery is recognised.
 fn identity(event: &Event) -> Option<String> {
     match event {
-        Event::Claim(_) => Some("claim".to_owned()),
+        Event::Claim(..) => Some("claim".to_owned()),
         Event::Reply(r) => Some(format!("{}/{}/{}", r.direction, r.step, r.attempt)),
         Event::Received(e) => Some(format!("event/{}/{}", e.event, e.id)),
+        Event::CalledBack(c) => Some(format!("callback/{}/{}", c.step, c.id)),
         Event::Overdue(_) | Event::Confirmed | Event::Operate(_) | Event::Admit => None,
     }
 }
 
-fn finished(order: &Order, event: &Event) -> Decision {
+/// Goes on with what came from outside.
+fn taken(ctx: &Context<'_>, taken: Taken, now: Timestamp) -> Result<Decision, NeedsDetails> {
+    Ok(match taken {
+        Taken::InVain(reason) => Decision::Ignore(reason),
+        Taken::Changed(mut next) => {
+            set_complete_by(&mut next, now);
+            transition(ctx, next, now)
+        }
+        Taken::WaitIsOver(mut next) => {
+            forward::advance(ctx, &mut next, now)?;
+            transition(ctx, next, now)
+        }
+    })
+}
+
+fn finished(ctx: &Context<'_>, order: &Order, event: &Event) -> Decision {
     let unconfirmed = order.due.is_some();
     match event {
-        Event::Claim(_) | Event::Reply(_) | Event::Operate(_) | Event::Admit => {
+        Event::Claim(..) | Event::Reply(_) | Event::Operate(_) | Event::Admit => {
             Decision::Ignore(Reason::Finished)
         }
+        Event::CalledBack(callback) => Decision::Ignore(later::too_late(ctx, order, callback)),
         Event::Received(received) => Decision::Ignore(waits::too_late(order, received)),
         Event::Overdue(_) if unconfirmed => Decision::Repeat,
         Event::Overdue(_) => Decision::Ignore(Reason::Finished),

@@ -5,8 +5,8 @@ use triad_workflow::{Millis, StepIndex};
 
 use super::complete_by::set_complete_by;
 use super::{
-    Decision, Draft, Halt, Reason, compensate, forward, give_up, next_position, next_version,
-    push_status, push_step_completed, stop_in_doubt, supervise, transition,
+    Decision, Draft, Halt, Reason, compensate, forward, give_up, later, next_position,
+    next_version, push_status, push_step_completed, stop_in_doubt, supervise, transition,
 };
 use crate::budget;
 use crate::context::{Context, NeedsDetails};
@@ -25,14 +25,17 @@ use crate::step::{Out, StepState, Work};
 /// Longest time for which an attempt is deferred before it is made again: 15 minutes.
 pub const DEFER_AT_MOST: Millis = Millis(15 * 60_000);
 
+/// When a service is asked again that works on something and does not say when it wants to be asked.
+const ASK_AGAIN: Millis = Millis(1_000);
+
 /// The request that a reply answers.
 #[derive(Clone, Copy)]
-struct AnsweredRequest {
-    index: StepIndex,
-    out: Out,
+pub(super) struct AnsweredRequest {
+    pub index: StepIndex,
+    pub out: Out,
     calls: u32,
     /// When the agent finished the work.
-    finished: Timestamp,
+    pub finished: Timestamp,
 }
 
 /// Decides on the reply to a request.
@@ -71,7 +74,7 @@ pub(super) fn take(
     let record = &mut next.steps[index];
     let leg = record.leg_mut(out.direction);
     leg.made = leg.made.saturating_add(reply.calls);
-    if spends_calls(ctx, reply, index) {
+    if spends_calls(ctx, order, reply, index) {
         leg.calls = leg.calls.saturating_add(reply.calls);
     }
     let asked = AnsweredRequest {
@@ -93,6 +96,19 @@ pub(super) fn take(
             doubt::answered(record, step, out, *maybe_applied);
             failed(ctx, &mut next, asked, failure, now)?;
         }
+        ReplyOutcome::InProgress(taking) => {
+            let is_action = out.direction != Direction::Compensate;
+            if is_action && later::goes_on(ctx, &mut next, asked, taking, now) {
+                set_complete_by(&mut next, now);
+            } else {
+                // The step says nothing of work that is finished later: the service is asked for it again.
+                doubt::answered(&mut next.steps[index], step, out, true);
+                let until = now.plus(taking.ask_after.unwrap_or(ASK_AGAIN));
+                let text = "the service works on it";
+                let failure = Failure::new(FailureKind::Transient, "in-progress", text);
+                deferred(ctx, &mut next, asked, until, &failure, now)?;
+            }
+        }
         ReplyOutcome::Deferred {
             until,
             failure,
@@ -109,8 +125,12 @@ pub(super) fn take(
 /// Whether the calls of an attempt count against the step's total.
 ///
 /// Without a declared total, only attempts that can fail count. A deferred attempt has not failed: the first call
-/// after an outage may be made for one order repeatedly, on behalf of all orders that wait.
-fn spends_calls(ctx: &Context<'_>, reply: &Reply, index: StepIndex) -> bool {
+/// after an outage may be made for one order repeatedly, on behalf of all orders that wait. Questions about work in
+/// progress do not count either.
+fn spends_calls(ctx: &Context<'_>, order: &Order, reply: &Reply, index: StepIndex) -> bool {
+    if order.steps[index].in_progress.is_some() {
+        return false;
+    }
     let deferred = matches!(reply.outcome, ReplyOutcome::Deferred { .. });
     !deferred || budget::is_counted(&ctx.workflow.steps[index], reply.direction)
 }
@@ -158,11 +178,12 @@ fn completed(
 ) -> Result<(), NeedsDetails> {
     let position = next_position(order);
     let record = &mut order.steps[asked.index];
+    let taken = record.in_progress.as_ref().map(|work| work.since);
     doubt::lift(record);
     record.state = StepState::Completed {
         attempt: asked.out.attempt,
         // The timeline has a separate line for a probe.
-        started: (asked.out.direction == Direction::Forward).then_some(asked.out.started),
+        started: taken.or((asked.out.direction == Direction::Forward).then_some(asked.out.started)),
         finished: asked.finished,
         position,
         output: output.into(),
@@ -207,6 +228,15 @@ fn probed(
         let failure = Failure::new(FailureKind::Transient, "probe-answer", text);
         return failed(ctx, order, asked, &failure, now);
     };
+    if record.in_progress.is_some() {
+        if applied {
+            let output = answer.get("output").cloned().unwrap_or(Value::Null);
+            return completed(ctx, order, asked, output, now);
+        }
+        let text = "the service does not know the work that it had taken";
+        let failure = Failure::new(FailureKind::Permanent, "not-known", text);
+        return failed(ctx, order, asked, &failure, now);
+    }
     doubt::lift(record);
     order.note(Incident {
         step: Some(step),
@@ -252,7 +282,9 @@ fn failed(
             calls: asked.calls,
         };
     }
-    let permanent = failure.kind == FailureKind::Permanent && out.direction == Direction::Forward;
+    // Of work in progress, the service says that it has failed.
+    let is_judged = out.direction == Direction::Forward || record.in_progress.is_some();
+    let permanent = failure.kind == FailureKind::Permanent && is_judged;
     // No other attempt can follow, so this failure is final.
     let last = is_last(ctx, order, asked);
     if !permanent && !last {
@@ -264,6 +296,9 @@ fn failed(
     }
     let record = &mut order.steps[index];
     record.action.failures += 1;
+    if permanent && record.in_progress.is_some() {
+        doubt::lift(record);
+    }
     if doubt::refusal_is_final(record) {
         record.state = StepState::Refused {
             attempt: out.attempt,

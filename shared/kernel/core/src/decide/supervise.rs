@@ -52,8 +52,11 @@ pub(super) fn overdue(
     }
     let mut met = ExpiredSteps::default();
     for index in expired {
-        if matches!(next.steps[index].state.work(), Some(Work::Parked { .. })) {
-            if !waits::over(ctx, &mut next, index, now)? {
+        if let Some(&Work::Parked { attempt, .. }) = next.steps[index].state.work() {
+            if ctx.workflow.steps[index].call().is_some() {
+                // The Scheduler asks the service, or gives the work up.
+                next.steps[index].state = StepState::due(attempt);
+            } else if !waits::over(ctx, &mut next, index, now)? {
                 return Ok(transition(ctx, next, now));
             }
             met.released = true;

@@ -11,6 +11,7 @@ use triad_workflow::StepId;
 
 use crate::failure::Failure;
 use crate::ids::{Attempt, Direction, Timestamp};
+use crate::later::{CallbackToken, InProgress};
 use crate::output::Output;
 
 /// The record of one step of one order.
@@ -35,6 +36,11 @@ pub struct StepRecord {
     /// unreadable one, or its answer is no longer awaited. Whether the effect is in doubt depends on the state too:
     /// see [`happened`](crate::doubt::happened).
     pub in_doubt: Option<Doubt>,
+    /// The token by which the service may call back about the step's action; `None` before the order was first
+    /// claimed with the present [`key`](Self::key), and if the step's work is never finished later.
+    pub callback: Option<CallbackToken>,
+    /// Work at the action that the service has taken and not finished; `None` if there is none.
+    pub in_progress: Option<InProgress>,
     /// The input that an operator has put in place of the definition's; `None` if none has.
     pub input: Option<Value>,
     /// The last failure of the step, or the reason for which it was last deferred; `None` if there was
@@ -195,15 +201,17 @@ pub enum Work {
         /// that no agent took.
         deferred_since: Timestamp,
     },
-    /// Nothing is asked for: the step waits for a moment or for events from outside. Such a wait is no failure.
+    /// Nothing is asked for: the step waits for a moment or for events from outside, or for work that its service has
+    /// taken ([`StepRecord::in_progress`]). Such a wait is no failure.
     Parked {
-        /// Number of the wait among those of the step, as attempts are numbered.
+        /// Number of the wait among those of the step, as attempts are numbered; of the last attempt, if the service
+        /// has taken the work.
         attempt: Attempt,
         /// When it began.
         since: Timestamp,
-        /// When it ends at the latest: the Supervisor then completes the step or gives it up.
+        /// When it ends at the latest: the Supervisor then completes the step or gives it up, or has the service asked.
         until: Timestamp,
-        /// The names of the events that the step waits for; empty if it waits for a moment.
+        /// The names of the events that the step waits for; empty if it waits for none.
         events: Vec<String>,
     },
     /// The agent reported that the attempt failed. The Supervisor will count the failure and decide
@@ -290,8 +298,8 @@ pub struct Applied {
     /// Place in the order in which the steps completed, from 0; `None` if it was in doubt whether
     /// the effect happened.
     pub position: Option<u32>,
-    /// The action's output, from the service or from an operator who resolved the step; null while
-    /// the effect is in doubt.
+    /// The action's output, from the service or from an operator who resolved the step. While the effect is in doubt:
+    /// what the service answered when it took the work, or null if it has taken none.
     pub output: Output,
 }
 
@@ -515,9 +523,17 @@ impl StepRecord {
             compensation: Leg::default(),
             key: 0,
             in_doubt: None,
+            callback: None,
+            in_progress: None,
             input: None,
             error: None,
         }
+    }
+
+    /// Raises [`key`](Self::key): the service is asked for another effect than before.
+    pub(crate) fn raise_key(&mut self) {
+        self.key += 1;
+        self.callback = None;
     }
 
     /// The leg that a request of this direction belongs to. A probe belongs to the action.

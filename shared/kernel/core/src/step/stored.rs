@@ -8,6 +8,7 @@ use triad_workflow::StepId;
 use super::{Applied, Doubt, Leg, Out, StepRecord, StepState, Work};
 use crate::failure::Failure;
 use crate::ids::{Attempt, Direction, Timestamp};
+use crate::later::{CallbackToken, InProgress};
 use crate::output::{Output, OutputDigest};
 
 /// The stored form. Absent: zero, false, null, or not part of the state.
@@ -47,6 +48,10 @@ pub(super) struct StoredStep {
     earlier_compensations: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     in_doubt: Option<Doubt>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    callback: Option<CallbackToken>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    in_progress: Option<InProgress>,
     #[serde(skip_serializing_if = "Option::is_none")]
     input: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -137,6 +142,8 @@ impl From<StepRecord> for StoredStep {
             earlier: record.action.earlier,
             earlier_compensations: record.compensation.earlier,
             in_doubt: record.in_doubt,
+            callback: record.callback,
+            in_progress: record.in_progress,
             input: record.input,
             error: record.error,
         }
@@ -169,6 +176,8 @@ impl TryFrom<StoredStep> for StepRecord {
             },
             key: stored.key,
             in_doubt: stored.in_doubt,
+            callback: stored.callback,
+            in_progress: stored.in_progress,
             input: stored.input,
             error: stored.error,
         })
@@ -426,6 +435,7 @@ impl StoredState {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::later::CallbackSecret;
 
     #[test]
     fn every_state_survives_under_a_name_of_its_own() {
@@ -511,6 +521,7 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), states.len());
+        let id = StepId::new("a").expect("a name");
         for state in states {
             let record = StepRecord {
                 state,
@@ -534,8 +545,17 @@ mod tests {
                 in_doubt: Some(Doubt {
                     open_until: Some(Timestamp(11)),
                 }),
+                callback: Some(CallbackSecret([17, 18]).token(&id)),
+                in_progress: Some(InProgress {
+                    since: Timestamp(12),
+                    until: Timestamp(13),
+                    heard: Timestamp(14),
+                    asked: 15,
+                    output: Value::from("taken"),
+                    location: Some("/jobs/1".into()),
+                }),
                 input: Some(Value::from(8)),
-                ..StepRecord::new(StepId::new("a").expect("a name"))
+                ..StepRecord::new(id.clone())
             };
             let text = serde_json::to_string(&record).expect("it is JSON");
             let again: StepRecord = serde_json::from_str(&text).expect(&text);

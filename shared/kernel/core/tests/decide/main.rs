@@ -10,6 +10,7 @@ mod deferred;
 mod due;
 mod golden;
 mod history;
+mod later;
 mod ledger;
 mod migrate;
 mod operate;

@@ -38,7 +38,7 @@ fn decided(story: &Story, place: WriterOrder, event: Event) -> Pass {
 }
 
 fn claim() -> Event {
-    Event::Claim(ClaimId("c".into()))
+    Event::Claim(ClaimId("c".into()), triad_core::CallbackSecret([1, 2]))
 }
 
 fn topics(task: Task<'_>) -> Vec<String> {
@@ -110,7 +110,12 @@ fn a_write_of_which_nothing_is_known_sends_nothing() {
 #[test]
 fn nothing_is_left_compensated_on_the_word_of_a_copy() {
     let mut other = Pass::new(WriterOrder::InLine, 0);
-    let event = || Event::Claim(ClaimId("another".into()));
+    let event = || {
+        Event::Claim(
+            ClaimId("another".into()),
+            triad_core::CallbackSecret([1, 2]),
+        )
+    };
     let mut taken = Story::of(LINE).claimed();
     taken.order.outbox.dedup_key = None;
     decide(&mut other, &taken, Source::Copy, event());

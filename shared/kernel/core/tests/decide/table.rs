@@ -359,6 +359,7 @@ fn outcome(s: &Story, then: Then) -> &'static str {
             Reason::NoMatch => "no",
             Reason::TooManyEvents => "full",
             Reason::TooLate => "vain",
+            Reason::WrongToken => "wrong",
         },
         Then::Refused(refusal) => match refusal {
             OperationRefusal::State { .. } => "state",

@@ -19,8 +19,9 @@ impl Story {
         match event {
             Event::Reply(reply) => self.check_reported(before, reply),
             Event::Overdue(_) => self.check_second_pass(event),
-            Event::Claim(_)
+            Event::Claim(..)
             | Event::Received(_)
+            | Event::CalledBack(_)
             | Event::Operate(_)
             | Event::Admit
             | Event::Confirmed => {}
@@ -47,7 +48,7 @@ impl Story {
                 assert!(hint <= due || due <= self.now, "hint {hint:?}, due {due:?}");
             }
             // The order ended within a claim, so the sending of its last status must still be confirmed.
-            (Some(_), None) => assert!(matches!(event, Event::Claim(_)), "{:?}", self.order),
+            (Some(_), None) => assert!(matches!(event, Event::Claim(..)), "{:?}", self.order),
             (None, _) => assert!(self.order.state.is_finished(), "it is alive"),
         }
     }

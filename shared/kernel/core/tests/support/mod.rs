@@ -8,10 +8,10 @@ use triad_core::order::IncidentKind;
 use triad_core::outbox::Emission;
 use triad_core::status::Status;
 use triad_core::{
-    Accepted, Action, ClaimId, Context, Decision, Direction, Envelope, Event, Failure, FailureKind,
-    Illegal, Operation, OperationRefusal, OperatorAct, Order, Out, Overdue, Reason, ReceivedEvent,
-    Reply, ReplyOutcome, StepRecord, StepRequest, StepState, Timestamp, Timing, Untaken, Work,
-    decide, invariants,
+    Accepted, Action, Callback, ClaimId, Context, Decision, Direction, Envelope, Event, Failure,
+    FailureKind, Illegal, Operation, OperationRefusal, OperatorAct, Order, Out, Overdue, Reason,
+    ReceivedEvent, Reply, ReplyOutcome, Says, StepRecord, StepRequest, StepState, Timestamp,
+    Timing, Untaken, Work, decide, invariants,
 };
 use triad_core::{doubt, effect, render};
 use triad_workflow::{Limits, StepId, Workflow};
@@ -57,6 +57,16 @@ pub const AWAITS: &str = r#"{"workflow": "awaits",
     {"id": "b", "await": {"event": "paid", "match": "event.amount == details.amount", "within": "1h"},
      "compensation": {"agent": "y", "action": "refund", "input": "${output}"}},
     {"id": "c", "agent": "y", "action": "do-c", "input": "${steps.b}", "compensation": {"action": "compensate-c"}}]}"#;
+
+/// The service of `b` may finish its work within an hour. It is asked after 10 s, then more and more rarely.
+pub const LATER: &str = r#"{"workflow": "later",
+  "defaults": {"attempt_timeout": "10s", "retry": {"calls_per_attempt": 2}, "supervisor": {"failure_threshold": 1}},
+  "steps": [
+    {"id": "a", "agent": "x", "action": "do-a", "compensation": {"action": "compensate-a"}},
+    {"id": "b", "agent": "y", "action": "book", "compensation": {"action": "cancel", "input": {"of": "${output}"}},
+     "finishes_later": {"within": "1h", "fails_when": "event.state == 'failed'",
+       "poll": {"action": "look", "input": {"job": "${output.job}"}, "every": "10s", "max": "40s"}}},
+    {"id": "c", "agent": "x", "action": "do-c", "input": {"booked": "${steps.b}"}, "compensation": {"action": "compensate-c"}}]}"#;
 
 /// `b` waits for a day.
 pub const TIMED: &str = r#"{"workflow": "timed",
@@ -175,7 +185,10 @@ impl Story {
 
     pub fn claim_event(&mut self) -> Event {
         self.claims += 1;
-        Event::Claim(ClaimId(format!("claim-{}", self.claims)))
+        Event::Claim(
+            ClaimId(format!("claim-{}", self.claims)),
+            triad_core::CallbackSecret([1, 2]),
+        )
     }
 
     pub fn claimed(mut self) -> Self {
@@ -203,6 +216,25 @@ impl Story {
     #[track_caller]
     pub fn hears(&mut self, event: &str, id: &str, data: Value) -> Then {
         let event = self.event(event, id, data);
+        self.when(event)
+    }
+
+    /// A callback of a step's service, with the step's own token.
+    pub fn callback(&self, step: &str, id: &str, says: Says) -> Event {
+        let token = self.record(step).callback.as_ref();
+        Event::CalledBack(Box::new(Callback {
+            order_id: self.order.id.clone(),
+            step: step.to_owned(),
+            token: token.map_or_else(String::new, |token| token.as_str().to_owned()),
+            id: id.to_owned(),
+            says,
+        }))
+    }
+
+    /// The result of a callback with the step's own token.
+    #[track_caller]
+    pub fn called_back(&mut self, step: &str, id: &str, says: Says) -> Then {
+        let event = self.callback(step, id, says);
         self.when(event)
     }
 

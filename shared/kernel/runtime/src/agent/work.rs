@@ -2,8 +2,9 @@
 
 use futures::future::{Either, select};
 use triad_core::agent::{Budget, Span, backoff, budget};
-use triad_core::message::{MAX_OUTPUT_BYTES, ReplyOutcome, StepRequest};
-use triad_core::{Direction, Failure, FailureKind, Timestamp, failure};
+use triad_core::later::{MAX_LOCATION_BYTES, MAX_TAKEN_BYTES};
+use triad_core::message::{MAX_OUTPUT_BYTES, ReplyOutcome, StepRequest, Taking};
+use triad_core::{CallbackToken, Direction, Failure, FailureKind, Timestamp, failure};
 use triad_workflow::Millis;
 use triad_workflow::service::fit;
 
@@ -59,6 +60,7 @@ impl Worked {
                     ..
                 },
             ) => "in_doubt",
+            Self::Answer(_, ReplyOutcome::InProgress(_)) => "in_progress",
             Self::Answer(_, ReplyOutcome::Deferred { .. }) => "deferred",
             Self::Silence => "silent",
             Self::Interrupted { .. } => "interrupted",
@@ -93,8 +95,8 @@ enum Called {
         message: String,
     },
     Failed(Option<Millis>),
-    /// An earlier call under the same key is being worked on; the wait that the service asks for.
-    InProgress(Option<Millis>),
+    /// The service works on it, or on an earlier call under the same key.
+    InProgress(Taking),
     /// The service does not accept its caller.
     CallerRefused(Failure),
     /// The call was dropped because its time was over.
@@ -191,8 +193,11 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
             }
             let wait = match called {
                 Called::Answered(output) => return tries.succeeded(request.direction, output),
-                Called::InProgress(asked) => {
-                    let wait = self.wait_in_progress(request, asked);
+                Called::InProgress(taking) if request.callback.is_some() => {
+                    return Worked::Answer(tries.calls, ReplyOutcome::InProgress(taking));
+                }
+                Called::InProgress(taking) => {
+                    let wait = self.wait_in_progress(request, taking.ask_after);
                     return tries.deferred(wait);
                 }
                 Called::Refused { code, message } => return tries.refused(&code, &message),
@@ -260,6 +265,8 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
             input: &request.input,
             form: request.call.as_deref(),
             repeats: request.repeats || tries.maybe_applied,
+            callback: request.callback.as_ref().map(CallbackToken::as_str),
+            location: request.location.as_deref(),
             time_left: room,
             attempt: request.attempt.0,
             traceparent: trace.as_deref(),
@@ -271,6 +278,9 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
         let came = match &answer {
             Either::Left((Ok(_), _)) => CallOutcome::Succeeded,
             Either::Left((Err(Fault::Permanent { .. }), _)) => CallOutcome::Refused,
+            Either::Left((Err(Fault::InProgress { .. }), _)) if call.callback.is_some() => {
+                CallOutcome::Succeeded
+            }
             Either::Left((Err(_), _)) => CallOutcome::Failed,
             Either::Right(_) => CallOutcome::Unanswered,
         };
@@ -295,12 +305,18 @@ impl<S: ControlStore, B: Bus, C: Clock, E: Entropy> Agent<S, B, C, E> {
                     code,
                     message,
                     retry_after,
+                    output,
+                    location,
                 }),
                 _,
             )) => {
                 tries.maybe_applied = true;
                 tries.last = Failure::new(FailureKind::Transient, &code, &message);
-                Called::InProgress(retry_after)
+                Called::InProgress(Taking {
+                    ask_after: retry_after.map(|asked| asked.min(MAX_IN_PROGRESS)),
+                    output: fit(output, MAX_TAKEN_BYTES),
+                    location: location.filter(|at| at.len() <= MAX_LOCATION_BYTES),
+                })
             }
             Either::Left((
                 Err(Fault::CallerRefused {

@@ -56,7 +56,7 @@ where
                     again.push(work);
                     continue;
                 }
-                Ok(None) if work.input.is_event() => {
+                Ok(None) if work.input.is_incoming() => {
                     let text = "there is no order of this id, or none any more";
                     let cause = Cause::new("unknown-order", text);
                     batch.letters.push((work.index, cause));
@@ -75,7 +75,7 @@ where
             match self.pinned(order, &work).await {
                 Ok(read) => known.push(ReadMessage { work, read, source }),
                 // It does not come again by itself.
-                Err(StoreError::Item(why)) if work.input.is_event() => {
+                Err(StoreError::Item(why)) if work.input.is_incoming() => {
                     batch
                         .letters
                         .push((work.index, Cause::new("unreadable-definition", why)));

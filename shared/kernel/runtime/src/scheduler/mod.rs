@@ -11,10 +11,10 @@ use triad_core::message::{
     Accepted, MAX_OUTPUT_BYTES, Reply, ReplyOutcome, SchedulerMessage, Wake,
 };
 use triad_core::pass::{self, Pass, PassEnd, Snapshot, Source, Task, WriterOrder};
-use triad_core::received::EventMessage;
+use triad_core::received::{EventMessage, Incoming};
 use triad_core::topics::EVENTS;
 use triad_core::{
-    ClaimId, Event, NeedsDetails, OrderId, Priority, Reason, ReceivedEvent, Timestamp,
+    CallbackSecret, ClaimId, Event, NeedsDetails, OrderId, Priority, Reason, Timestamp,
 };
 use triad_workflow::{Millis, WorkflowName, bounds};
 
@@ -85,8 +85,8 @@ struct LastTold {
 enum Input {
     /// A message of Triad's own.
     Message(SchedulerMessage),
-    /// An event from outside.
-    Event(Box<ReceivedEvent>),
+    /// An event or a callback from outside.
+    Incoming(Incoming),
 }
 
 impl Input {
@@ -95,7 +95,7 @@ impl Input {
             Self::Message(SchedulerMessage::Accepted(accepted)) => &accepted.order_id,
             Self::Message(SchedulerMessage::Wake(wake)) => &wake.order_id,
             Self::Message(SchedulerMessage::Reply(reply)) => &reply.order_id,
-            Self::Event(event) => &event.order_id,
+            Self::Incoming(incoming) => incoming.order_id(),
         }
     }
 
@@ -113,8 +113,8 @@ impl Input {
         }
     }
 
-    fn is_event(&self) -> bool {
-        matches!(self, Self::Event(_))
+    fn is_incoming(&self) -> bool {
+        matches!(self, Self::Incoming(_))
     }
 }
 
@@ -409,11 +409,13 @@ where
     fn event(&self, input: &Input) -> Event {
         match input {
             Input::Message(SchedulerMessage::Accepted(_) | SchedulerMessage::Wake(_)) => {
-                let random = [self.entropy.next_u64(), self.entropy.next_u64()];
-                Event::Claim(ClaimId::by(&self.settings.instance, random))
+                let random = || [self.entropy.next_u64(), self.entropy.next_u64()];
+                let id = ClaimId::by(&self.settings.instance, random());
+                Event::Claim(id, CallbackSecret(random()))
             }
             Input::Message(SchedulerMessage::Reply(reply)) => Event::Reply(reply.clone()),
-            Input::Event(event) => Event::Received(event.clone()),
+            Input::Incoming(Incoming::Event(event)) => Event::Received(event.clone()),
+            Input::Incoming(Incoming::Callback(callback)) => Event::CalledBack(callback.clone()),
         }
     }
 
@@ -472,7 +474,7 @@ where
             }
             Task::Ended(PassEnd::Ignored(reason)) => {
                 self.has_ended(&read);
-                if work.input.is_event() {
+                if work.input.is_incoming() {
                     batch
                         .letters
                         .extend(in_vain(*reason).map(|cause| (index, cause)));
@@ -597,7 +599,7 @@ fn wake(order: &OrderId) -> Vec<u8> {
     serde_json::to_vec(&message).unwrap_or_default()
 }
 
-/// Why an event that changes nothing becomes a dead letter; `None` if it is one that came before.
+/// Why an event or a callback that changes nothing becomes a dead letter; `None` if it is one that came before.
 fn in_vain(reason: Reason) -> Option<Cause> {
     let (code, text) = match reason {
         Reason::NoStepAwaits => (
@@ -614,15 +616,19 @@ fn in_vain(reason: Reason) -> Option<Cause> {
         ),
         Reason::TooLate => (
             "event-too-late",
-            "the order had finished when the event came, or was being compensated",
+            "when it came, the order had finished, or was being compensated, or its step was no longer worked on",
+        ),
+        Reason::WrongToken => (
+            "wrong-token",
+            "the order asks for no work with this token: it belongs to another step or order, or to earlier work",
         ),
         _ => return None,
     };
     Some(Cause::new(code, text))
 }
 
-/// The event that a record of the topic `events` is.
-fn decode_event(record: &InputRecord) -> Result<Input, NoMessage> {
+/// What a record of the topic `events` is.
+fn decode_incoming(record: &InputRecord) -> Result<Input, NoMessage> {
     let default_id = format!("{}-{}-{}", record.topic, record.partition, record.offset);
     let message = EventMessage {
         key: record.key.as_deref(),
@@ -630,13 +636,13 @@ fn decode_event(record: &InputRecord) -> Result<Input, NoMessage> {
         headers: &record.headers,
         default_id: &default_id,
     };
-    let event = message.read().map_err(|e| Cause::new(e.code, e.why))?;
-    Ok(Input::Event(Box::new(event)))
+    let incoming = message.read().map_err(|e| Cause::new(e.code, e.why))?;
+    Ok(Input::Incoming(incoming))
 }
 
 fn decode(index: usize, record: &InputRecord, now: Timestamp) -> Result<Work, NoMessage> {
     let input = match record.topic == EVENTS {
-        true => decode_event(record)?,
+        true => decode_incoming(record)?,
         false => Input::Message(decode_message(record, now)?),
     };
     let bytes = record.value.as_ref().map_or(0, Vec::len);

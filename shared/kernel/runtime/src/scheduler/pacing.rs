@@ -36,7 +36,7 @@ where
         now: Timestamp,
     ) -> Result<bool, NeedsDetails> {
         let ReadMessage { work, read, .. } = known;
-        if work.is_passed || work.input.is_event() {
+        if work.is_passed || work.input.is_incoming() {
             work.is_passed = true;
             return Ok(true);
         }
@@ -122,7 +122,9 @@ where
                     self.intake.shrink(lane, agent, made, now);
                 }
             },
-            ReplyOutcome::Succeeded { .. } | ReplyOutcome::Failed { .. } => {
+            ReplyOutcome::Succeeded { .. }
+            | ReplyOutcome::InProgress(_)
+            | ReplyOutcome::Failed { .. } => {
                 self.intake.answered(lane, agent, pace, unread, now);
             }
         }

@@ -2,6 +2,7 @@
 
 use triad_core::message::SchedulerMessage;
 use triad_core::pass::Snapshot;
+use triad_core::received::Incoming;
 use triad_core::{OrderId, Timestamp, TraceContext};
 
 use super::{Batch, Input, Scheduler, Work};
@@ -42,7 +43,8 @@ where
             Input::Message(SchedulerMessage::Accepted(_)) => "claim",
             Input::Message(SchedulerMessage::Wake(_)) => "take-up",
             Input::Message(SchedulerMessage::Reply(_)) => "reply",
-            Input::Event(_) => "event",
+            Input::Incoming(Incoming::Event(_)) => "event",
+            Input::Incoming(Incoming::Callback(_)) => "callback",
         };
         let cause = of_record(record, &work.id);
         work.carried.span = traces.begin(cause, record.work_kind(what), now);
@@ -103,7 +105,12 @@ impl Batch<'_> {
 fn message_attributes(input: &Input) -> Vec<Attribute> {
     let reply = match input {
         Input::Message(SchedulerMessage::Reply(reply)) => reply,
-        Input::Event(event) => return vec![("triad.event", event.event.clone().into())],
+        Input::Incoming(Incoming::Event(event)) => {
+            return vec![("triad.event", event.event.clone().into())];
+        }
+        Input::Incoming(Incoming::Callback(callback)) => {
+            return vec![("triad.step", callback.step.clone().into())];
+        }
         Input::Message(SchedulerMessage::Accepted(_) | SchedulerMessage::Wake(_)) => {
             return Vec::new();
         }

@@ -250,6 +250,7 @@ pub(crate) fn redelivery_code(why: &Redelivery) -> Option<&'static str> {
 pub(crate) fn outcome_of(outcome: &ReplyOutcome) -> (&'static str, Option<&str>) {
     match outcome {
         ReplyOutcome::Succeeded { .. } => ("succeeded", None),
+        ReplyOutcome::InProgress(_) => ("in_progress", None),
         ReplyOutcome::Failed { failure, .. } => ("failed", Some(&failure.code)),
         ReplyOutcome::Deferred { failure, .. } => ("deferred", Some(&failure.code)),
     }

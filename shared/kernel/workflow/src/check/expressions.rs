@@ -22,6 +22,8 @@ pub(crate) enum Role {
     Compensation,
     /// Condition of an event that a step waits for.
     Event,
+    /// Input of the action by which a service is asked for the end of the step's work.
+    Poll,
 }
 
 /// A compiled expression of a definition.
@@ -64,7 +66,10 @@ pub(crate) fn compiled(definition: &Definition, problems: &mut Problems) -> Vec<
             .as_ref()
             .and_then(|wait| wait.fails_when.clone());
         let fails = fails.map(|fails| (top.keys("await.fails_when"), fails));
-        for (at, matches) in conditions.chain(fails) {
+        let later = written.finishes_later.as_ref();
+        let called_back = later.and_then(|later| later.fails_when.clone());
+        let called_back = called_back.map(|fails| (top.keys("finishes_later.fails_when"), fails));
+        for (at, matches) in conditions.chain(fails).chain(called_back) {
             match Expression::of_event(&matches) {
                 Ok(expression) => all.push(Written {
                     step,
@@ -83,6 +88,10 @@ pub(crate) fn compiled(definition: &Definition, problems: &mut Problems) -> Vec<
         ];
         if let Some(CompensationDefinition::Action(c)) = &written.compensation {
             inputs.push((Role::Compensation, top.keys("compensation.input"), &c.input));
+        }
+        if let Some(poll) = later.and_then(|later| later.poll.as_ref()) {
+            let at = top.keys("finishes_later.poll.input");
+            inputs.push((Role::Poll, at, &poll.input));
         }
         for (role, at, input) in inputs {
             if let Err(e) = bounds::check_nesting(input) {
@@ -163,7 +172,7 @@ fn check_read(
         return Some(match written.role {
             Role::Compensation => problem("reads its own step's output".to_owned())
                 .hint("a compensation reads its own step's output as `output`"),
-            Role::When | Role::Input | Role::Event => problem(format!(
+            Role::When | Role::Input | Role::Event | Role::Poll => problem(format!(
                 "reads the output of {read}, which is this step: it has none before it is done"
             )),
         });
@@ -175,7 +184,7 @@ fn check_read(
         Role::Compensation => problem(format!(
             "reads the output of {read:?}, which the step does not come after"
         )),
-        Role::When | Role::Input | Role::Event => problem(format!(
+        Role::When | Role::Input | Role::Event | Role::Poll => problem(format!(
             "reads the output of {read}, which need not have completed by then: add it to after"
         )),
     })

@@ -8,8 +8,8 @@ use serde_json::Value;
 use crate::check::MAX_EVENTS;
 use crate::duration::Millis;
 use crate::model::{
-    AwaitDefinition, CompensationDefinition, Definition, NoCompensation, StepDefinition,
-    TimerDefinition,
+    AwaitDefinition, CompensationDefinition, Definition, FinishesLaterDefinition, NoCompensation,
+    StepDefinition, TimerDefinition,
 };
 use crate::moment::{moment, zone};
 use crate::names::check_event;
@@ -18,6 +18,9 @@ use crate::template::Template;
 
 const ONE_OF: &str =
     "a step calls a service with `agent` and `action`, or waits with `wait` or `await`";
+
+/// Shortest time between two questions to a service, inclusive.
+const LEAST_POLL: Millis = Millis(100);
 
 /// Whether a step waits and calls nothing.
 pub(super) fn waits(step: &StepDefinition) -> bool {
@@ -36,6 +39,9 @@ pub(super) fn check(definition: &Definition, problems: &mut Problems) {
                     let reason = format!("`{key}` is missing");
                     problems.push(Problem::new(at.key(key), reason).missing().hint(ONE_OF));
                 }
+            }
+            if let Some(later) = &step.finishes_later {
+                check_later(step, later, &at.key("finishes_later"), problems);
             }
             continue;
         }
@@ -60,6 +66,7 @@ fn check_keys(step: &StepDefinition, at: &Path, problems: &mut Problems) {
         ("supervisor", step.supervisor.is_some()),
         ("at_most_once", step.at_most_once),
         ("probe", step.probe.is_some()),
+        ("finishes_later", step.finishes_later.is_some()),
         ("point_of_no_return", step.point_of_no_return),
         ("await", step.wait.is_some() && step.awaits.is_some()),
     ];
@@ -87,6 +94,45 @@ fn check_keys(step: &StepDefinition, at: &Path, problems: &mut Problems) {
         (Some(CompensationDefinition::None(NoCompensation::None)), _)
         | (Some(CompensationDefinition::Action(_)), None)
         | (None, _) => {}
+    }
+}
+
+fn check_later(
+    step: &StepDefinition,
+    later: &FinishesLaterDefinition,
+    at: &Path,
+    problems: &mut Problems,
+) {
+    if later.within == Millis(0) {
+        problems.add(at.key("within"), "leaves no time to finish the work");
+    }
+    if let Some(heartbeat) = later.heartbeat
+        && (heartbeat == Millis(0) || heartbeat >= later.within)
+    {
+        let reason = format!("{heartbeat} has to be more than nothing and below `within`");
+        problems.add(at.key("heartbeat"), reason);
+    }
+    let Some(poll) = &later.poll else {
+        return;
+    };
+    let at = at.key("poll");
+    if step.probe.is_some() {
+        let reason = "the step has a `probe`, which asks the same service: declare one of the two";
+        problems.push(Problem::new(at.clone(), reason).on_key());
+    }
+    if poll.action.is_none() && !poll.input.is_null() {
+        let reason = "is the input of an action, and the poll has none: it asks the `Location`";
+        problems.push(Problem::new(at.key("input"), reason).on_key());
+    }
+    if let Some(every) = poll.every
+        && every < LEAST_POLL
+    {
+        problems.add(at.key("every"), format!("is below {LEAST_POLL}"));
+    }
+    if let (Some(every), Some(max)) = (poll.every, poll.max)
+        && max < every
+    {
+        problems.add(at.key("max"), format!("{max} is below `every`"));
     }
 }
 

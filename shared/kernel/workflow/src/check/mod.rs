@@ -155,6 +155,10 @@ fn check_names(definition: &Definition, limits: &Limits, problems: &mut Problems
         if let Some(probe) = &step.probe {
             check_action(&probe.action, at.keys("probe.action"), problems);
         }
+        let poll = step.finishes_later.as_ref().and_then(|l| l.poll.as_ref());
+        if let Some(action) = poll.and_then(|poll| poll.action.as_ref()) {
+            check_action(action, at.keys("finishes_later.poll.action"), problems);
+        }
         if let Some(agent) = &step.agent {
             check_agent(agent, at.key("agent"), limits, problems);
         }

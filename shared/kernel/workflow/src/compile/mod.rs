@@ -1,5 +1,6 @@
 //! Compilation of a written definition to a workflow: checked, with every default resolved.
 
+mod later;
 mod waits;
 
 use std::collections::BTreeMap;
@@ -118,8 +119,13 @@ fn calls(
             Repeat::Safe | Repeat::Never => None,
         });
         let compensation = step.compensation.as_ref().map(|c| (&c.agent, &c.action));
+        let poll = call.and_then(|call| {
+            let poll = call.finishes_later.as_ref()?.poll.as_ref()?;
+            Some((&call.agent, poll.action.as_ref()?))
+        });
         let action = call.map(|call| (&call.agent, &call.action));
-        action.into_iter().chain(probe).chain(compensation)
+        let asked = probe.into_iter().chain(poll);
+        action.into_iter().chain(asked).chain(compensation)
     });
     let described = named.filter_map(|(agent, action)| {
         let service = definition.agents.get(agent.as_str())?;
@@ -131,7 +137,7 @@ fn calls(
     described.collect()
 }
 
-/// Most calls in one attempt to resolve whether an effect happened.
+/// Most calls in one attempt that only asks the service.
 const PROBE_CALLS: u32 = 3;
 
 /// Compiles a step that has passed the checks.
@@ -223,6 +229,11 @@ fn call(
         is_counted: declared.is_some() || !repeat.is_safe(),
         repeat,
         policy,
+        finishes_later: written
+            .finishes_later
+            .as_ref()
+            .map(|later| later::compile(later, attempt_timeout, retry).map(Box::new))
+            .transpose()?,
     })
 }
 
@@ -262,13 +273,18 @@ fn repeat(written: &StepDefinition, attempt_timeout: Millis, retry: Retry) -> Re
         Some(probe) => Repeat::Probe(Probe {
             action: probe.action.clone(),
             attempt_timeout: probe.attempt_timeout.unwrap_or(attempt_timeout),
-            retry: Retry {
-                calls_per_attempt: PROBE_CALLS,
-                ..retry
-            },
+            retry: asking(retry),
         }),
         None if written.at_most_once => Repeat::Never,
         None => Repeat::Safe,
+    }
+}
+
+/// The calls of an attempt that only asks the service.
+fn asking(retry: Retry) -> Retry {
+    Retry {
+        calls_per_attempt: PROBE_CALLS,
+        ..retry
     }
 }
 

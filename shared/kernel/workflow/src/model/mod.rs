@@ -145,6 +145,9 @@ pub struct StepDefinition {
     /// service cannot be asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe: Option<ProbeDefinition>,
+    /// The service may take the work now and finish it later. Absent: its answer is the end of the step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finishes_later: Option<FinishesLaterDefinition>,
     /// How the step's effect is compensated: an action of an agent, or `none` if there is nothing to
     /// compensate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -238,6 +241,49 @@ pub enum OtherwiseDefinition {
     Error,
     /// The order goes on; the step's output is null.
     Continue,
+}
+
+/// Work that a service takes now and finishes later: it answers 202, or what its description calls `in-progress`. Then
+/// it calls back, or it is asked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "load", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct FinishesLaterDefinition {
+    /// How long the work may take, from when the service has taken it; at most 366 days.
+    pub within: Millis,
+    /// How the service is asked whether the work is done. Absent: it is not asked, and has to call back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub poll: Option<PollDefinition>,
+    /// Longest time without a sign of life: an answer to a question, or a heartbeat. A longer one is a failed attempt.
+    /// Absent: only `within` counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heartbeat: Option<Millis>,
+    /// A condition under which what the service calls back with is a failure of the step, such as
+    /// `event.state == "failed"`: one expression over `event`, what it brings, and the step's variables. Absent: every
+    /// callback says that the work is done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fails_when: Option<String>,
+}
+
+/// How a service is asked whether the work that it has taken is done.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "load", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct PollDefinition {
+    /// What the agent is asked to do. Absent: the `Location` of the service's answer is asked, with `GET`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action: Option<String>,
+    /// Input of the action: any value; `${ … }` inside strings is an expression. Beside the step's variables there is
+    /// `output`, what the service answered when it took the work. Absent: `{}`.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub input: Value,
+    /// How long after the answer the service is asked for the first time; doubled for each further time. A longer
+    /// `Retry-After` counts instead. Absent: 1s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every: Option<Millis>,
+    /// Upper bound of that time. Absent: 1m, or `every` if that is longer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max: Option<Millis>,
 }
 
 /// A question to the service: did the effect under this key happen?

@@ -88,9 +88,14 @@ pub(crate) fn check(definition: &Definition) -> Vec<Problem> {
         .collect()
 }
 
-/// The outputs of the steps of which the description of their service says something.
+/// The outputs of the steps of which the description of their service says something. Work that is finished later may
+/// end with an answer to another action, or with a callback.
 fn outputs(definition: &Definition) -> Vec<(&str, Type)> {
-    let known = definition.steps.iter().filter_map(|step| {
+    let at_once = definition
+        .steps
+        .iter()
+        .filter(|s| s.finishes_later.is_none());
+    let known = at_once.filter_map(|step| {
         let service = definition.agents.get(step.agent.as_ref()?)?;
         let output = service::output(service, step.action.as_ref()?)?;
         Some((step.id.as_str(), output))
@@ -146,7 +151,7 @@ fn around<'a>(
 ) -> Around<'a> {
     // When a step runs, its own condition held.
     let facts = match (role, condition_of(all, step)) {
-        (Role::Input | Role::Compensation | Role::Event, Some(own)) => {
+        (Role::Input | Role::Compensation | Role::Event | Role::Poll, Some(own)) => {
             assume(own.tree(), true, conditions)
         }
         _ => Facts::new(),
@@ -154,13 +159,17 @@ fn around<'a>(
     Around {
         order: order(),
         details: details(definition),
-        output: (role == Role::Compensation).then(|| own_output(definition, step, outputs)),
+        output: match role {
+            Role::Compensation => Some(own_output(definition, step, outputs)),
+            Role::Poll => Some(Type::any()),
+            Role::When | Role::Input | Role::Event => None,
+        },
         conditions,
         outputs,
         facts,
         variables: match role {
             Role::Event => EVENT,
-            Role::When | Role::Input | Role::Compensation => &[],
+            Role::When | Role::Input | Role::Compensation | Role::Poll => &[],
         },
     }
 }

@@ -298,6 +298,13 @@ pub(super) fn check_inputs<'a>(
         if let (Some(agent), Some(action)) = (&step.agent, &step.action) {
             check(agent, action, &step.input, at.key("input"), Role::Input);
         }
+        let poll = step.finishes_later.as_ref().and_then(|l| l.poll.as_ref());
+        if let (Some(agent), Some(poll)) = (&step.agent, poll)
+            && let Some(action) = &poll.action
+        {
+            let at = at.keys("finishes_later.poll.input");
+            check(agent, action, &poll.input, at, Role::Poll);
+        }
         if let Some(CompensationDefinition::Action(c)) = &step.compensation
             && let Some(agent) = c.agent.as_ref().or(step.agent.as_ref())
         {

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use triad_core::received::{EventMessage, NotAnEvent, ReceivedEvent};
+use triad_core::received::{EventMessage, Incoming, NotAnEvent, ReceivedEvent};
 use triad_core::{Envelope, Order, OrderId, ProcessState, StepState, topics};
 use triad_runtime::{Bus, StateStore};
 use triad_workflow::{StepKind, Workflow};
@@ -56,12 +56,7 @@ impl Execute for SendEvent {
     ) -> Result<EventSent, Problem> {
         on.may_act(caller)?;
         let event = self.read()?;
-        let found = on.store().load(vec![event.order_id.clone()]).await.pop();
-        let unanswered = || Problem::internal("the store has not answered");
-        let order = found.ok_or_else(unanswered)??.ok_or_else(|| {
-            let text = format!("there is no order {}, or it has expired", event.order_id);
-            Problem::missing("no-such-order", text)
-        })?;
+        let order = order(on, &event.order_id).await?;
         let is_same = |had: &triad_core::received::KeptEvent| {
             (&had.event, &had.id) == (&event.event, &event.id)
         };
@@ -69,7 +64,10 @@ impl Execute for SendEvent {
         if !is_repeated {
             let workflow = definition::pinned(on.store(), &order.workflow).await?;
             can_be_taken(&order, &workflow, &event.event)?;
-            send(on, &event).await?;
+            let topic = topics::EVENTS.to_owned();
+            let (key, id) = (event.order_id.as_str(), event.id.clone());
+            let message = Envelope::event(topic, key, &event.event, id, None, &event.data);
+            send(on, message).await?;
             tracing::info!(order = %event.order_id, event = %event.event, by = caller.name, "an event was sent");
         }
         Ok(EventSent {
@@ -84,20 +82,38 @@ impl Execute for SendEvent {
 impl SendEvent {
     /// Reads the event by the rules of the topic.
     fn read(&self) -> Result<ReceivedEvent, Problem> {
-        let digest = Sha256::digest(format!("{}\n{}", self.event, self.data));
-        let digest: String = digest[..16].iter().map(|b| format!("{b:02x}")).collect();
         let value = serde_json::json!({
             "order_id": self.id, "event": self.event, "id": self.event_id, "data": self.data,
         });
-        let message = EventMessage {
-            key: None,
-            value: Some(value.to_string().as_bytes()),
-            headers: &[],
-            default_id: &digest,
+        match read(&value, &format!("{}\n{}", self.event, self.data))? {
+            Incoming::Event(event) => Ok(*event),
+            Incoming::Callback(_) => Err(Problem::internal("an event is no callback")),
         }
-        .read();
-        message.map_err(|NotAnEvent { code, why }| Problem::new(422, code, why))
     }
+}
+
+/// Reads a message by the rules of the topic. One without an id has one that is made of `content`.
+pub(super) fn read(value: &Value, content: &str) -> Result<Incoming, Problem> {
+    let digest = Sha256::digest(content);
+    let digest: String = digest[..16].iter().map(|b| format!("{b:02x}")).collect();
+    let message = EventMessage {
+        key: None,
+        value: Some(value.to_string().as_bytes()),
+        headers: &[],
+        default_id: &digest,
+    }
+    .read();
+    message.map_err(|NotAnEvent { code, why }| Problem::new(422, code, why))
+}
+
+/// The record of an order.
+pub(super) async fn order<I: Installation>(on: &Local<I>, id: &OrderId) -> Result<Order, Problem> {
+    let found = on.store().load(vec![id.clone()]).await.pop();
+    let unanswered = || Problem::internal("the store has not answered");
+    found.ok_or_else(unanswered)??.ok_or_else(|| {
+        let text = format!("there is no order {id}, or it has expired");
+        Problem::missing("no-such-order", text)
+    })
 }
 
 /// Refuses an event that no step of the order can take.
@@ -148,19 +164,12 @@ fn can_be_taken(order: &Order, workflow: &Workflow, event: &str) -> Result<(), P
     Err(Problem::new(422, "event-not-awaited", text))
 }
 
-async fn send<I: Installation>(on: &Local<I>, event: &ReceivedEvent) -> Result<(), Problem> {
-    let message = Envelope::event(
-        topics::EVENTS.to_owned(),
-        event.order_id.as_str(),
-        &event.event,
-        event.id.clone(),
-        None,
-        &event.data,
-    );
+/// Puts a message on the topic `events`.
+pub(super) async fn send<I: Installation>(on: &Local<I>, message: Envelope) -> Result<(), Problem> {
     let sent = on.parts().bus.publish(vec![message]).await.pop();
     let unanswered = || Problem::internal("the bus has not answered");
     sent.ok_or_else(unanswered)?.map_err(|e| {
-        let text = format!("the event could not be sent: {e}");
+        let text = format!("it could not be sent: {e}");
         Problem::later("bus-unavailable", text, 2)
     })
 }

@@ -15,10 +15,11 @@
 //! | [`routes`] | the place of each request in the HTTP API |
 //! | [`order_queries`], [`overview`], [`downstreams`], [`workflows`], [`campaigns`], [`letters`], [`alerts`], [`audit`] | requests and answers by subject |
 //! | [`order_acts`] | acts on orders |
-//! | [`events`] | events from outside, sent to an order |
+//! | [`events`], [`callbacks`] | events from outside, sent to an order; what services say of work that they have taken |
 
 pub mod alerts;
 pub mod audit;
+pub mod callbacks;
 pub mod caller;
 pub mod campaigns;
 pub mod downstreams;
@@ -46,6 +47,7 @@ use triad_workflow::Millis;
 
 pub use alerts::ListAlerts;
 pub use audit::ListActs;
+pub use callbacks::CallBack;
 pub use caller::{Caller, Role};
 pub use campaigns::{
     GetCampaign, GetCampaignBatch, ListCampaigns, ResumeCampaign, StartCampaign, StopCampaign,
@@ -260,6 +262,9 @@ mod table {
         /// Send an event to an order: the step that waits for it takes it. The same name and id again is the same
         /// event, which is sent once.
         SendEvent: Post "/orders/{id}/events" => events::EventSent;
+        /// Say that work is finished, or still going on, that a service has taken for a step of an order. The token that
+        /// the service was given with the call is needed.
+        CallBack: Post "/orders/{id}/steps/{step}" => callbacks::CalledBack;
         /// The newest campaigns: acts on many orders that the Supervisor carries out.
         ListCampaigns: Get "/campaigns" => campaigns::CampaignsFound;
         /// Start a campaign: an act on all orders that fit a filter, in batches that grow; it stops early if too many

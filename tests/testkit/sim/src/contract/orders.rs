@@ -80,7 +80,11 @@ pub(super) async fn commit<S: StateStore>(
 
 /// The order after a Scheduler has claimed it.
 pub(super) fn claimed(order: &Order, claim: &str, now: u64) -> Order {
-    after(order, Event::Claim(ClaimId(claim.into())), now)
+    after(
+        order,
+        Event::Claim(ClaimId(claim.into()), triad_core::CallbackSecret([1, 2])),
+        now,
+    )
 }
 
 pub(super) fn after(order: &Order, event: Event, now: u64) -> Order {
@@ -104,7 +108,10 @@ pub(super) fn life(order: &Order) -> Vec<Order> {
         let last = &all[all.len() - 1];
         now += 100_000;
         let event = if last.state.locked_by().is_none() {
-            Event::Claim(ClaimId(format!("claim-{now}")))
+            Event::Claim(
+                ClaimId(format!("claim-{now}")),
+                triad_core::CallbackSecret([1, 2]),
+            )
         } else {
             Event::Overdue(Overdue::default())
         };

@@ -60,7 +60,7 @@ pub(super) fn try_again(record: &mut StepRecord) {
     match record.state {
         StepState::Ambiguous { .. } => doubt::unheard(record),
         // The service may have stored its refusal under the key; there was no effect to repeat.
-        StepState::Refused { .. } => record.key += 1,
+        StepState::Refused { .. } => record.raise_key(),
         StepState::Completed { .. } => return,
         _ => {}
     }
@@ -76,7 +76,7 @@ fn restart_with_new_key(record: &mut StepRecord) {
     if let StepState::Compensated { attempt, .. } = record.state {
         record.compensation.earlier = attempt.0;
     }
-    record.key += 1;
+    record.raise_key();
     record.action.begin_run();
     record.compensation.begin_run();
     doubt::lift(record);
@@ -131,7 +131,7 @@ fn correct(
     }
     let record = &mut order.steps[index];
     if goes_on {
-        record.key += 1;
+        record.raise_key();
     }
     record.input = Some(corrected.clone());
     Ok(index)

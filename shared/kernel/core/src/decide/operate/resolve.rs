@@ -184,6 +184,9 @@ fn did_not_happen(record: &mut StepRecord) {
         StepState::Ambiguous { attempt } => {
             record.state = StepState::Refused { attempt: *attempt };
         }
+        StepState::Acting(Work::Parked { attempt, .. }) => {
+            record.state = StepState::due(*attempt);
+        }
         // Otherwise the request that is out would put the effect in doubt again.
         StepState::Acting(Work::Out(out)) if out.direction == Direction::Forward => {
             record.state = StepState::due(out.attempt);
