@@ -180,7 +180,7 @@ pub fn print(order: &Order, timing: &Timing) {
     for step in &order.steps {
         steps.add_row([
             step.step.to_string(),
-            state_in_words(&step.state).to_owned(),
+            state_in_words(step).to_owned(),
             attempt(&step.state).map_or_else(String::new, |a| a.to_string()),
             calls_in_words(step.action, step.compensation),
             (step.action.failures + step.compensation.failures).to_string(),

@@ -21,7 +21,7 @@ pub fn lines(order: &Order, workflow: &Workflow) -> Vec<String> {
     let steps = workflow.steps.iter().zip(&order.steps).zip(names);
     let line =
         |((step, record), name): ((&triad_workflow::Step, &triad_core::StepRecord), String)| {
-            let state = state_in_words(&record.state);
+            let state = state_in_words(record);
             let before: Vec<&str> = step
                 .after
                 .iter()

@@ -119,17 +119,19 @@ fn known_by_state(record: &StepRecord, now: Timestamp) -> Option<Incident> {
     }
 }
 
-/// An attempt that was deferred, or that no agent took.
+/// An attempt that was deferred, that no agent took, or after which the service goes on with the work.
 pub(crate) struct Deferral {
     pub attempt: Attempt,
     pub started: Timestamp,
     pub direction: Direction,
-    pub why: Failure,
+    /// Why it was deferred; `None` if the service goes on with the work.
+    pub why: Option<Failure>,
     /// Whether this deferral begins a wait, and so a new line.
     pub is_new: bool,
 }
 
-/// Records a deferred attempt: in a new line when a wait begins, and in the line of the wait while it lasts.
+/// Records a deferred attempt, or one after which the service goes on with the work: in a new line when a wait begins,
+/// and in the line of the wait while it lasts.
 pub(crate) fn record_deferral(order: &mut Order, index: usize, deferral: Deferral, now: Timestamp) {
     let Deferral {
         attempt,
@@ -138,6 +140,10 @@ pub(crate) fn record_deferral(order: &mut Order, index: usize, deferral: Deferra
         why,
         is_new,
     } = deferral;
+    let what = match why {
+        Some(_) => IncidentKind::Deferred,
+        None => IncidentKind::InProgress,
+    };
     let Order {
         steps, incidents, ..
     } = order;
@@ -146,7 +152,7 @@ pub(crate) fn record_deferral(order: &mut Order, index: usize, deferral: Deferra
     let last = lines.find(|line| line.step.as_ref() == Some(step) && line.attempt.is_some());
     if let Some(line) = last
         && !is_new
-        && line.what == IncidentKind::Deferred
+        && line.what == what
         && line.direction() == direction
     {
         line.through = Some(attempt);
@@ -155,7 +161,12 @@ pub(crate) fn record_deferral(order: &mut Order, index: usize, deferral: Deferra
     let line = Incident {
         attempt: Some(attempt),
         started: Some(started),
-        ..Incident::new(IncidentKind::Deferred, now).of(&why)
+        step: Some(step.clone()),
+        ..Incident::new(what, now)
+    };
+    let line = match &why {
+        Some(why) => line.of(why),
+        None => line,
     };
     order.note(line.in_direction(direction));
 }

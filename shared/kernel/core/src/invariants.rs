@@ -209,8 +209,10 @@ pub const OF_WRITE: [(&str, OfWrite); 22] = [
             let (Some(was), Some(finished)) = (was, finished_at(&is.state)) else {
                 return true;
             };
-            // An operator may resolve an attempt without a reply as happened.
-            by_operator(b) || was.state.complete_by().is_none_or(|by| finished <= by)
+            // An operator may resolve an attempt without a reply as happened, and a service may call back after it.
+            by_operator(b)
+                || is_called_back(b, is)
+                || was.state.complete_by().is_none_or(|by| finished <= by)
         })
     }),
     ("g5-a-silent-attempt-has-used-its-allowance", |a, b, w| {
@@ -313,13 +315,11 @@ pub const OF_WRITE: [(&str, OfWrite); 22] = [
                 .events
                 .iter()
                 .filter(|e| e.step.as_ref() == Some(&is.step));
-            let called_back = || {
-                let said = format!("callback/{}/", is.step);
-                let key = b.outbox.dedup_key.as_ref();
+            let is_told = || {
                 was.is_some_and(|was| was.in_progress.is_some())
-                    && (by_operator(b) || key.is_some_and(|key| key.starts_with(&said)))
+                    && (by_operator(b) || is_called_back(b, is))
             };
-            finished >= until || own.any(|event| !has(a, event)) || called_back()
+            finished >= until || own.any(|event| !has(a, event)) || is_told()
         })
     }),
     ("an-event-is-not-lost-and-not-taken-twice", |a, b, _| {
@@ -456,6 +456,13 @@ fn steps(order: &Order) -> String {
 /// Whether the effect of a step is in doubt, or its service works on it.
 fn is_open(record: &StepRecord) -> bool {
     record.in_doubt.is_some() || record.in_progress.is_some()
+}
+
+/// Whether the last write answered a callback about this step.
+fn is_called_back(order: &Order, record: &StepRecord) -> bool {
+    let said = format!("callback/{}/", record.step);
+    let key = order.outbox.dedup_key.as_ref();
+    key.is_some_and(|key| key.starts_with(&said))
 }
 
 fn by_operator(order: &Order) -> bool {

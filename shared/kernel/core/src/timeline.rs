@@ -208,6 +208,9 @@ pub enum IncidentKind {
     /// failure.
     #[serde(rename = "deferred")]
     Deferred,
+    /// The service has taken the work and finishes it later; or it was asked, and goes on with it.
+    #[serde(rename = "in-progress")]
+    InProgress,
     /// The service answered a probe: whether an effect in doubt happened.
     Probed,
     /// The order missed its deadline and continues.

@@ -98,9 +98,15 @@ fn of_step(record: &StepRecord, timing: &Timing) -> Option<NextAct> {
             next(Some(*until), what)
         }
         Work::Parked { until, events, .. } => {
-            let what = match events.is_empty() {
-                true => format!("{step} waits until then"),
-                false => format!(
+            let what = match (&record.in_progress, events.is_empty()) {
+                (Some(work), _) if work.until <= *until => format!(
+                    "{step}: its service has taken the work; if it has not finished by then, the step fails"
+                ),
+                (Some(_), _) => format!(
+                    "{step}: its service has taken the work; then it is asked again, or looked after"
+                ),
+                (None, true) => format!("{step} waits until then"),
+                (None, false) => format!(
                     "{step} waits for the event {}, at the latest until then",
                     events.join(", ")
                 ),
@@ -145,7 +151,7 @@ fn is_asked(order: &Order) -> bool {
 }
 
 fn of_order(order: &Order) -> Option<NextAct> {
-    let in_doubt = order.steps.iter().any(|s| s.in_doubt.is_some());
+    let in_doubt = order.steps.iter().any(triad_core::doubt::can_be_resolved);
     match &order.state {
         ProcessState::Pending { complete_by: None } => Some(next(
             None,
@@ -258,14 +264,19 @@ pub fn waits_for(order: &Order) -> Option<String> {
         .steps
         .iter()
         .find_map(|record| match record.state.work() {
-            Some(Work::Parked { events, until, .. }) => Some((&record.step, events, until)),
+            Some(Work::Parked { events, until, .. }) => Some((record, events, until)),
             _ => None,
         });
-    match (parked, &order.state) {
-        (Some((step, events, until)), _) if events.is_empty() => {
-            Some(format!("{step}: its time, {}", crate::json::moment(*until)))
+    let parked = parked.map(|(record, events, until)| {
+        let step = &record.step;
+        match (&record.in_progress, events.is_empty()) {
+            (Some(_), _) => format!("{step}: its service, which finishes the work later"),
+            (None, true) => format!("{step}: its time, {}", crate::json::moment(*until)),
+            (None, false) => format!("{step}: the event {}", events.join(", ")),
         }
-        (Some((step, events, _)), _) => Some(format!("{step}: the event {}", events.join(", "))),
+    });
+    match (parked, &order.state) {
+        (Some(parked), _) => Some(parked),
         (None, ProcessState::Pending { complete_by: None }) => Some("its first claim".to_owned()),
         (None, _) => None,
     }

@@ -4,7 +4,7 @@ use serde::Serialize;
 use triad_core::history::{Untold, untold};
 use triad_core::order::{Incident, IncidentKind};
 use triad_core::received::KeptEvent;
-use triad_core::{Attempt, Direction, Leg, Order, StepState, Timestamp, Work};
+use triad_core::{Attempt, Direction, Leg, Order, StepRecord, StepState, Timestamp, Work};
 
 /// One line of an order's timeline.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -31,8 +31,8 @@ pub fn attempt(state: &StepState) -> Option<u32> {
 
 /// The state of a step in words, such as `compensating` or `deferred`.
 #[must_use]
-pub fn state_in_words(state: &StepState) -> &'static str {
-    match state {
+pub fn state_in_words(record: &StepRecord) -> &'static str {
+    match &record.state {
         StepState::Waiting => "waiting",
         StepState::Skipped => "skipped",
         StepState::Acting(work) => match work {
@@ -41,6 +41,7 @@ pub fn state_in_words(state: &StepState) -> &'static str {
             Work::Out(out) if out.direction == Direction::Probe => "probing",
             Work::Out(_) => "running",
             Work::Deferred { .. } => "deferred",
+            Work::Parked { .. } if record.in_progress.is_some() => "its service works on it",
             Work::Parked { events, .. } if events.is_empty() => "waits for its time",
             Work::Parked { .. } => "waits for an event",
             Work::Failed { .. } => "failed",
@@ -205,6 +206,8 @@ fn of_step(step: &str, state: &StepState, has_called: bool, events: &mut Vec<Eve
                     format!("{began}; it failed{calls}, not counted yet"),
                 ));
             }
+            // The line of its attempt says that the service has taken the work.
+            Work::Parked { .. } if has_called => {}
             Work::Parked { since, .. } => {
                 events.push((*since, SameMoment::Begins, format!("{step}: began to wait")));
             }
@@ -288,6 +291,12 @@ fn of_incident(incident: &Incident, events: &mut Vec<Event>) {
         IncidentKind::Abandoned => format!("{named} is waited for no longer"),
         IncidentKind::CompensationBegan => "compensation began".to_owned(),
         IncidentKind::Deferred => format!("{named} deferred"),
+        IncidentKind::InProgress if direction == Direction::Probe => {
+            format!("{named}: the service is not done yet")
+        }
+        IncidentKind::InProgress => {
+            format!("{named}: the service has taken the work, and finishes it later")
+        }
         IncidentKind::Late => "the deadline of the order has passed; it goes on".to_owned(),
         IncidentKind::Probed => "the service was asked whether the effect happened".to_owned(),
         IncidentKind::Resubmitted => "resubmitted".to_owned(),

@@ -35,11 +35,13 @@ pub enum Workload {
     Waiting,
     /// One order whose event does not come, on one machine.
     Unpaid,
+    /// One order whose services finish their work later: one is asked, and both may call back.
+    Later,
 }
 
 impl Workload {
     /// All workloads.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Line,
         Self::Fork,
         Self::Compensated,
@@ -47,6 +49,7 @@ impl Workload {
         Self::OneMachine,
         Self::Waiting,
         Self::Unpaid,
+        Self::Later,
     ];
 
     fn orders(self) -> Vec<NewOrder> {
@@ -57,6 +60,7 @@ impl Workload {
             Self::Once => vec![scenario::plain_order(0, "letter")],
             Self::Waiting => vec![scenario::paid_order(0, &[1_000, 6_000])],
             Self::Unpaid => vec![scenario::paid_order(0, &[])],
+            Self::Later => vec![scenario::plain_order(0, "freight")],
         }
     }
 }

@@ -112,8 +112,9 @@ const CALLING: [&str; 13] = [
         {"id": "right-of_64-0123456789-abcdefghijklmnopqrstuvwxyz_abcdefghijklmn", "agent": "mail", "action": "right", "after": [], "at_most_once": true, "compensation": {"action": "unright"}}]}"#,
 ];
 
-/// The first versions of the workflows of which a step waits for a moment or for events.
-const WAITING: [&str; 2] = [
+/// The first versions of the workflows of which a step waits for a moment, for events or for work that its service
+/// finishes later.
+const WAITING: [&str; 3] = [
     r#"{"workflow": "sale", "progress": true,
       "defaults": {"attempt_timeout": "4s", "retry": {"calls_per_attempt": 2, "initial": "50ms", "max": "300ms"}, "supervisor": {"failure_threshold": 2}},
       "steps": [
@@ -129,10 +130,27 @@ const WAITING: [&str; 2] = [
         {"id": "any", "after": ["draw-up"], "await": {"first_of": [{"event": "paid"}, {"event": "signed"}], "fails_when": "event.data.sum == 8",
          "within": "12s", "otherwise": "continue"}},
         {"id": "hand-over", "agent": "bank", "action": "hand-over", "after": ["agreed", "any"], "compensation": "none"}]}"#,
+    r#"{"workflow": "freight", "progress": true,
+      "defaults": {"attempt_timeout": "4s", "retry": {"calls_per_attempt": 2, "initial": "50ms", "max": "300ms"}, "supervisor": {"failure_threshold": 2}},
+      "steps": [
+        {"id": "book", "agent": "stock", "action": "book", "compensation": {"action": "unbook", "input": {"of": "${output}"}},
+         "finishes_later": {"within": "20s", "fails_when": "event.state == 'failed'",
+           "poll": {"action": "look", "input": {"job": "${output.job}"}, "every": "1s", "max": "4s"}}},
+        {"id": "insure", "agent": "bank", "action": "insure", "input": {"of": "${steps.book.reference}"}, "compensation": {"action": "uninsure"},
+         "finishes_later": {"within": "25s", "heartbeat": "8s", "fails_when": "event.state == 'failed'"}},
+        {"id": "send", "agent": "stock", "action": "send", "compensation": "none"}]}"#,
 ];
 
 /// Later versions that may be published.
-const LATER: [&str; 8] = [
+const LATER: [&str; 9] = [
+    r#"{"workflow": "freight", "progress": true,
+      "defaults": {"attempt_timeout": "4s", "retry": {"calls_per_attempt": 2, "initial": "50ms", "max": "300ms"}, "supervisor": {"failure_threshold": 2}},
+      "steps": [
+        {"id": "book", "agent": "stock", "action": "book", "compensation": {"action": "unbook", "input": {"of": "${output}"}},
+         "finishes_later": {"within": "30s", "fails_when": "event.state == 'failed'"}},
+        {"id": "insure", "agent": "bank", "action": "insure", "input": {"of": "${steps.book.reference}"}, "compensation": {"action": "uninsure"},
+         "finishes_later": {"within": "20s", "fails_when": "event.state == 'failed'", "poll": {"action": "look", "every": "2s"}}},
+        {"id": "send", "agent": "stock", "action": "send", "compensation": "none"}]}"#,
     r#"{"workflow": "sale", "progress": true,
       "defaults": {"attempt_timeout": "4s", "retry": {"calls_per_attempt": 2, "initial": "50ms", "max": "300ms"}, "supervisor": {"failure_threshold": 2}},
       "steps": [

@@ -15,7 +15,7 @@ use triad_runtime::{Call, Fault, RemoteService};
 
 use crate::kernel::{InstanceId, Owner};
 use crate::ports::Ports;
-use crate::service::{Arriving, CallFate};
+use crate::service::{Arriving, CallFate, TAKEN, work_on_new_jobs};
 use crate::world::{State, World};
 
 /// A remote service as one agent's process reaches it.
@@ -94,6 +94,7 @@ impl RemoteService for SimRemote {
             attempt: call.attempt,
             key: call.idempotency_key.to_string(),
             compensates: call.compensates.map(ToString::to_string),
+            callback: call.callback.map(str::to_owned),
             input: call.input.clone(),
         };
         let key = call.key.clone();
@@ -146,6 +147,7 @@ impl RemoteService for SimRemote {
             world.spawn(Owner::World, async move {
                 there.sleep(travel).await;
                 let answer = there.state().land(&call, mishap);
+                work_on_new_jobs(&there);
                 if !answers {
                     return;
                 }
@@ -177,6 +179,13 @@ impl RemoteService for SimRemote {
             }
             Answer::Output(output) => Ok(with_document(output, &key)),
             Answer::Garbage => Err(transient("garbage", true)),
+            Answer::Error { status: TAKEN, .. } => Err(Fault::InProgress {
+                code: "http-202".to_owned(),
+                message: String::new(),
+                retry_after: None,
+                output: json!({"job": key}),
+                location: None,
+            }),
             Answer::Error { status, code, .. } if status == 429 || status >= 500 => {
                 Err(transient(code, true))
             }

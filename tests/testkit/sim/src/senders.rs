@@ -11,7 +11,7 @@ use crate::scenario::{self, NewEvent, NewOrder, SentEvent};
 use crate::world::{State, World};
 
 /// A record that is sent from outside of the installation.
-fn from_outside(topic: &str, key: Option<&str>, value: Vec<u8>) -> Envelope {
+pub(crate) fn from_outside(topic: &str, key: Option<&str>, value: Vec<u8>) -> Envelope {
     Envelope {
         topic: topic.to_owned(),
         key: key.map(|k| k.as_bytes().to_vec()),

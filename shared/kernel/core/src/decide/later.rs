@@ -14,6 +14,7 @@ use super::{
 use crate::context::{Context, NeedsDetails};
 use crate::doubt;
 use crate::failure::{Failure, FailureKind};
+use crate::history::{self, Deferral};
 use crate::ids::{Attempt, Direction, Timestamp};
 use crate::input;
 use crate::later::{Callback, InProgress, Says};
@@ -54,6 +55,15 @@ pub(super) fn goes_on(
         work.location = taking.location.clone().or(work.location.take());
     }
     park(later, record, asked.out.attempt, Some(taking), now);
+    let wait = Deferral {
+        attempt: asked.out.attempt,
+        started: asked.out.started,
+        direction: asked.out.direction,
+        why: None,
+        // One line for all questions, however often the service is asked.
+        is_new: !is_poll,
+    };
+    history::record_deferral(order, asked.index, wait, now);
     true
 }
 
@@ -105,7 +115,7 @@ pub(super) fn go_on(
         );
         let failure = Failure::new(FailureKind::TimedOut, "not-finished", &text);
         record.state = StepState::due(last);
-        fail(ctx, order, index, failure, (last, Some(work.since)), now)?;
+        fail(ctx, order, index, failure, &Asked::before(last), now)?;
         return Ok(false);
     }
     if later
@@ -149,24 +159,56 @@ pub(super) fn go_on(
     Ok(true)
 }
 
+/// The last attempt at a step whose work ends without an answer to it.
+struct Asked {
+    attempt: Attempt,
+    /// When its request was made; `None` if the timeline says that already.
+    started: Option<Timestamp>,
+    direction: Direction,
+}
+
+impl Asked {
+    fn before(attempt: Attempt) -> Self {
+        Self {
+            attempt,
+            started: None,
+            direction: Direction::Forward,
+        }
+    }
+
+    fn of(work: &Work) -> Self {
+        let (started, direction) = match work {
+            Work::Out(out) => (Some(out.started), out.direction),
+            Work::Failed { direction, .. } => (None, *direction),
+            _ => (None, Direction::Forward),
+        };
+        Self {
+            attempt: work.attempt(),
+            started,
+            direction,
+        }
+    }
+}
+
 /// Gives a step up whose work has failed or has not been finished.
 fn fail(
     ctx: &Context<'_>,
     order: &mut Draft,
     index: StepIndex,
     failure: Failure,
-    (attempt, started): (Attempt, Option<Timestamp>),
+    asked: &Asked,
     now: Timestamp,
 ) -> Result<(), NeedsDetails> {
     let record = &mut order.steps[index];
     let failure = failure.in_step(&record.step);
     record.error = Some(failure.clone());
     record.action.failures += 1;
-    order.note(Incident {
-        attempt: Some(attempt),
-        started,
+    let line = Incident {
+        attempt: Some(asked.attempt),
+        started: asked.started,
         ..Incident::new(IncidentKind::AttemptFailed, now).of(&failure)
-    });
+    };
+    order.note(line.in_direction(asked.direction));
     give_up(ctx, order, index, failure, now)
 }
 
@@ -202,12 +244,13 @@ pub(super) fn called_back(
             return Ok(Taken::Changed(next));
         }
     };
-    let since = match (&record.in_progress, &work) {
-        (Some(work), _) => Some(work.since),
-        (None, Work::Out(out)) => Some(out.started),
-        (None, _) => None,
-    };
-    doubt::lift(record);
+    let asked = Asked::of(&work);
+    if matches!(work, Work::Failed { .. }) {
+        history::change(&mut next, index, now, |record| {
+            record.state = StepState::due(attempt);
+        });
+    }
+    doubt::lift(&mut next.steps[index]);
     let scope = match &later.fails_when {
         Some(condition) => Some(input::scope(ctx, &next, [condition], None)?.with_event(data)),
         None => None,
@@ -219,13 +262,13 @@ pub(super) fn called_back(
         let failure = Failure::new(FailureKind::Permanent, "callback-fails", &text);
         let record = &mut next.steps[index];
         record.state = StepState::Refused { attempt };
-        fail(ctx, &mut next, index, failure, (attempt, since), now)?;
+        fail(ctx, &mut next, index, failure, &asked, now)?;
         return Ok(Taken::Changed(next));
     }
     let position = next_position(&next);
     next.steps[index].state = StepState::Completed {
         attempt,
-        started: since,
+        started: asked.started,
         finished: now,
         position,
         output: data.clone().into(),

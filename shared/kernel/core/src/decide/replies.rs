@@ -178,12 +178,12 @@ fn completed(
 ) -> Result<(), NeedsDetails> {
     let position = next_position(order);
     let record = &mut order.steps[asked.index];
-    let taken = record.in_progress.as_ref().map(|work| work.since);
+    // The timeline has a separate line for a probe, unless it asked about work in progress.
+    let has_line = asked.out.direction == Direction::Probe && record.in_progress.is_none();
     doubt::lift(record);
     record.state = StepState::Completed {
         attempt: asked.out.attempt,
-        // The timeline has a separate line for a probe.
-        started: taken.or((asked.out.direction == Direction::Forward).then_some(asked.out.started)),
+        started: (!has_line).then_some(asked.out.started),
         finished: asked.finished,
         position,
         output: output.into(),
@@ -373,7 +373,7 @@ fn deferred(
         attempt: out.attempt,
         started: out.started,
         direction: out.direction,
-        why: failure,
+        why: Some(failure),
         // One line of the timeline per wait, however often the service is found unavailable.
         is_new: out.deferred_since.is_none(),
     };

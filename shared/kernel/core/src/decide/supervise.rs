@@ -349,7 +349,7 @@ fn record_untaken(
         attempt: out.attempt,
         started: out.started,
         direction: out.direction,
-        why: failure,
+        why: Some(failure),
         is_new: !noted,
     };
     history::record_deferral(order, index, deferral, now);

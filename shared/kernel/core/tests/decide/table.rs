@@ -5,64 +5,70 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
+use triad_core::message::Taking;
 use triad_core::{
     Action, Attempt, Direction, Event, OperationRefusal, Overdue, ProcessState, Reason, Reply,
-    ReplyOutcome, Timestamp, Untaken, decide,
+    ReplyOutcome, Says, Timestamp, Untaken, decide,
 };
 
 use triad_workflow::Millis;
 
 use crate::support::{
-    AWAITS, LINE, ONCE, PROBED, Story, TIMED, Then, deferred_until, done, failed, found, refused,
+    AWAITS, LATER, LINE, ONCE, PROBED, Story, TIMED, Then, deferred_until, done, failed, found,
+    refused,
 };
 
 /// Rows: an order in a state, named by the state of the step that the events are about. In an `unheard` row the
 /// Supervisor has just found the attempt beyond its complete-by. Columns: events of Schedulers, agents and the
 /// Supervisor. Agents sent their replies in time, except in `late`; in `read-late` the reply has waited for an hour.
 /// The Supervisor comes too `early`, when the order is due (`overdue`), and `hear_within` later: then it has revoked
-/// no attempt (`unheard`), or the step's (`untaken`). In `admit` there is room for an order that was set aside.
+/// no attempt (`unheard`), or the step's (`untaken`). In `admit` there is room for an order that was set aside. A
+/// `callback` brings the step's own token, if it has one.
 ///
 /// A capital letter is a write that leaves the order in that state: `P`ending, p`R`ocessing, processe`D`, `E`rror,
 /// compensating `U`, `C`ompensated, compensation`F`ailed. Other cells say why nothing is written; `rep` repeats the
 /// record's messages, `ILL` is illegal. The claim that made the record is redelivered; a hint that was early is
 /// moved.
 const EVENTS: &str = "
-                      | claim reply failure put-off read-late late older future other-way not-out unknown early overdue unheard untaken confirmed admit      event
-new                   | R     na    na      na      na        na   na    na     na        na      ILL     P     P       P       P       unf       in      none
-paused                | held  na    na      na      na        na   na    na     na        na      ILL     P     P       P       P       unf       in      none
-set aside             | wait  na    na      na      na        na   na    na     na        na      ILL     wait  wait    wait    wait    unf       P      none
-set aside paused      | held  na    na      na      na        na   na    na     na        na      ILL     wait  wait    wait    wait    unf       held      none
-running paused        | held  P     P       P       P         P    old   ILL    na        na      ILL     P     P       P       P       unf       in      none
-running paused unheard| held  P     P       P       P         P    old   ILL    na        na      ILL     nd    nd      P       P       unf       in      none
-retry-due             | R     na    na      na      na        na   na    na     na        na      ILL     nd    P       P       P       unf       in      none
-skipped               | cl    na    na      na      na        na   na    na     na        na      ILL     R     R       R       R       unf       in      none
-running               | cl    R     R       R       R         R    old   ILL    na        na      ILL     R     R       R       R       unf       in      none
-running unheard       | cl    R     R       R       R         R    old   ILL    na        na      ILL     nd    nd      P       P       unf       in      none
-running pivot         | cl    R     R       R       R         R    old   ILL    na        na      ILL     R     R       R       R       unf       in      none
-running once          | cl    R     E       R       R         R    old   ILL    na        na      ILL     R     R       R       R       unf       in      none
-running once unheard| cl    R     E       R       R         R    old   ILL    na        na      ILL     nd    nd      E       P       unf       in      none
-probing               | rep   R     R       R       R         R    old   ILL    na        na      ILL     R     R       R       R       unf       in      none
-probing unheard       | cl    R     R       R       R         R    old   ILL    na        na      ILL     nd    nd      P       P       unf       in      none
-deferred                | cl    na    na      na      na        na   na    na     na        na      ILL     R     P       P       P       unf       in      none
-failed                | cl    na    na      na      na        na   na    na     na        na      ILL     P     P       P       P       unf       in      none
-parked                | cl    na    na      na      na        na   na    na     na        na      ILL     R     U       U       U       unf       in        R
-parked timer          | cl    na    na      na      na        na   na    na     na        na      ILL     R     P       P       P       unf       in        none
-parked paused         | held  na    na      na      na        na   na    na     na        na      ILL     P     U       U       U       unf       in        P
-compensation-due              | U     na    na      na      na        na   na    na     na        na      ILL     nd    U       U       U       unf       in      vain
-compensating               | cl    C     U       U       C         late old   ILL    na        na      ILL     U     U       U       U       unf       in      vain
-compensating unheard       | cl    C     U       U       C         late old   ILL    na        na      ILL     nd    nd      U       U       unf       in      vain
-compensating paused        | held  U     U       U       U         late old   ILL    na        na      ILL     U     U       U       U       unf       in      vain
-compensation-deferred           | cl    na    na      na      na        na   na    na     na        na      ILL     U     U       U       U       unf       in      vain
-compensation-failed           | cl    na    na      na      na        na   na    na     na        na      ILL     U     U       U       U       unf       in      vain
-completed             | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     fin   fin     fin     fin     fin       fin      vain
-refused               | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     E         fin      vain
-refused confirmed     | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     fin   fin     fin     fin     fin       fin      vain
-refused closed        | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     E         fin      vain
-failed in doubt       | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     E         fin      vain
-compensated                | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     C         fin      vain
-ambiguous             | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     C         fin      vain
-not-compensated            | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     F         fin      vain
-not-compensated in doubt   | rep   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     F         fin      vain";
+                      | claim reply failure put-off read-late late older future other-way not-out unknown early overdue unheard untaken confirmed admit      event      callback
+new                   | R     na    na      na      na        na   na    na     na        na      ILL     P     P       P       P       unf       in      none      wrong
+paused                | held  na    na      na      na        na   na    na     na        na      ILL     P     P       P       P       unf       in      none      wrong
+set aside             | wait  na    na      na      na        na   na    na     na        na      ILL     wait  wait    wait    wait    unf       P      none      wrong
+set aside paused      | held  na    na      na      na        na   na    na     na        na      ILL     wait  wait    wait    wait    unf       held      none      wrong
+running paused        | held  P     P       P       P         P    old   ILL    na        na      ILL     P     P       P       P       unf       in      none      wrong
+running paused unheard| held  P     P       P       P         P    old   ILL    na        na      ILL     nd    nd      P       P       unf       in      none      wrong
+retry-due             | R     na    na      na      na        na   na    na     na        na      ILL     nd    P       P       P       unf       in      none      wrong
+skipped               | cl    na    na      na      na        na   na    na     na        na      ILL     R     R       R       R       unf       in      none      wrong
+running               | cl    R     R       R       R         R    old   ILL    na        na      ILL     R     R       R       R       unf       in      none      wrong
+running unheard       | cl    R     R       R       R         R    old   ILL    na        na      ILL     nd    nd      P       P       unf       in      none      wrong
+running pivot         | cl    R     R       R       R         R    old   ILL    na        na      ILL     R     R       R       R       unf       in      none      wrong
+running once          | cl    R     E       R       R         R    old   ILL    na        na      ILL     R     R       R       R       unf       in      none      wrong
+running once unheard| cl    R     E       R       R         R    old   ILL    na        na      ILL     nd    nd      E       P       unf       in      none      wrong
+probing               | rep   R     R       R       R         R    old   ILL    na        na      ILL     R     R       R       R       unf       in      none      wrong
+probing unheard       | cl    R     R       R       R         R    old   ILL    na        na      ILL     nd    nd      P       P       unf       in      none      wrong
+deferred                | cl    na    na      na      na        na   na    na     na        na      ILL     R     P       P       P       unf       in      none      wrong
+failed                | cl    na    na      na      na        na   na    na     na        na      ILL     P     P       P       P       unf       in      none      wrong
+parked                | cl    na    na      na      na        na   na    na     na        na      ILL     R     U       U       U       unf       in        R      wrong
+parked timer          | cl    na    na      na      na        na   na    na     na        na      ILL     R     P       P       P       unf       in        none      wrong
+parked paused         | held  na    na      na      na        na   na    na     na        na      ILL     P     U       U       U       unf       in        P      wrong
+taken                 | cl    na    na      na      na        na   na    na     na        na      ILL     nd    P       P       P       unf       in        none      R
+taken paused          | held  na    na      na      na        na   na    na     na        na      ILL     nd    P       P       P       unf       in        none      P
+asked                 | rep   R     R       R       R         R    old   ILL    na        na      ILL     R     R       R       R       unf       in        none      R
+compensation-due              | U     na    na      na      na        na   na    na     na        na      ILL     nd    U       U       U       unf       in      vain      wrong
+compensating               | cl    C     U       U       C         late old   ILL    na        na      ILL     U     U       U       U       unf       in      vain      wrong
+compensating unheard       | cl    C     U       U       C         late old   ILL    na        na      ILL     nd    nd      U       U       unf       in      vain      wrong
+compensating paused        | held  U     U       U       U         late old   ILL    na        na      ILL     U     U       U       U       unf       in      vain      wrong
+compensation-deferred           | cl    na    na      na      na        na   na    na     na        na      ILL     U     U       U       U       unf       in      vain      wrong
+compensation-failed           | cl    na    na      na      na        na   na    na     na        na      ILL     U     U       U       U       unf       in      vain      wrong
+completed             | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     fin   fin     fin     fin     fin       fin      vain      wrong
+refused               | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     E         fin      vain      wrong
+refused confirmed     | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     fin   fin     fin     fin     fin       fin      vain      wrong
+refused closed        | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     E         fin      vain      wrong
+failed in doubt       | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     E         fin      vain      wrong
+compensated                | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     C         fin      vain      wrong
+ambiguous             | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     C         fin      vain      wrong
+not-compensated            | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     F         fin      vain      wrong
+not-compensated in doubt   | rep   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     F         fin      vain      wrong";
 
 /// Columns: operators' acts. A refusal is because of the `state`, the `step`, a `doubt`, the `pivot`, or because the
 /// act would change nothing (`so`).
@@ -88,6 +94,9 @@ failed                | state    state   U      state      state P     so     st
 parked                | state    state   U      state      state P     so     state   state
 parked timer          | state    state   U      state      state P     so     state   state
 parked paused         | state    state   U      state      state so    P      state   state
+taken                 | state    state   U      state      state P     so     state   state
+taken paused          | state    state   U      state      state so     P     state   state
+asked                 | state    state   U      state      state P     so     state   state
 compensation-due              | state    state   state  state      state U     so     state   state
 compensating               | state    state   state  state      state U     so     state   state
 compensating unheard       | state    state   state  state      state U     so     state   state
@@ -173,6 +182,20 @@ fn given(row: &str) -> (Story, &'static str) {
             s.claim().succeed("a");
             if row == "parked paused" {
                 s.acts(Action::Pause);
+            }
+        }
+        "taken" | "taken paused" | "asked" => {
+            s = Story::of(LATER);
+            let taking = Taking {
+                output: json!({"job": 1}),
+                ..Taking::default()
+            };
+            s.claim().succeed("a");
+            s.answer("b", ReplyOutcome::InProgress(taking));
+            match row {
+                "taken paused" => drop(s.acts(Action::Pause)),
+                "asked" => drop(s.overdue_now().claim()),
+                _ => {}
             }
         }
         "parked timer" => {
@@ -270,6 +293,7 @@ fn event(column: &str, s: &mut Story, step: &str) -> Event {
             return Event::Overdue(untaken.into_iter().collect::<Untaken>().into());
         }
         "event" => return s.event("paid", "e-1", json!({"amount": 7})),
+        "callback" => return s.callback(step, "1", Says::Ended(json!(1))),
         "confirmed" => return Event::Confirmed,
         "admit" => return Event::Admit,
         "reply" | "failure" | "put-off" => {}

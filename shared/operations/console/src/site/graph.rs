@@ -57,7 +57,7 @@ pub(super) fn of_order(workflow: &Workflow, order: &Order) -> Markup {
         |index, step| match order.steps.get(index) {
             Some(record) => (
                 class_of_step(&record.state),
-                state_in_words(&record.state).to_owned(),
+                state_in_words(record).to_owned(),
                 step.kind.to_string(),
             ),
             None => ("none", "not in the record".to_owned(), String::new()),

@@ -161,7 +161,7 @@ fn steps(order: &Order) -> Markup {
                     @for step in &order.steps {
                         tr id={ "step-" (step.step) } {
                             td { (step.step) }
-                            td { (text::step_state(&step.state)) @if step.in_doubt.is_some() { " " span class="state warn" { "in doubt" } } }
+                            td { (text::step_state(step)) @if step.in_doubt.is_some() { " " span class="state warn" { "in doubt" } } }
                             td class="number" { (attempt(&step.state).map_or_else(String::new, |a| a.to_string())) }
                             td class="number" { (calls_in_words(step.action, step.compensation)) }
                             td class="number" { (step.action.failures + step.compensation.failures) }

@@ -1,7 +1,7 @@
 //! Small parts of pages: moments, spans, states, links.
 
 use maud::{Markup, html};
-use triad_core::{OrderId, StepState, Timestamp, Work, WorkflowRef};
+use triad_core::{OrderId, StepRecord, StepState, Timestamp, Work, WorkflowRef};
 use triad_operator::address::{PageAddress, in_path};
 use triad_operator::json::moment;
 use triad_operator::timeline::state_in_words;
@@ -90,8 +90,8 @@ pub(super) fn class_of_step(state: &StepState) -> &'static str {
 }
 
 /// A step's state with its colour.
-pub(super) fn step_state(state: &StepState) -> Markup {
-    html! { span class={ "state " (class_of_step(state)) } { (state_in_words(state)) } }
+pub(super) fn step_state(record: &StepRecord) -> Markup {
+    html! { span class={ "state " (class_of_step(&record.state)) } { (state_in_words(record)) } }
 }
 
 /// A link to an order's page.

@@ -8,6 +8,7 @@ use triad_core::{Order, ProcessState, StepState, topics};
 use triad_workflow::{StepKind, Workflow};
 
 use super::findings::Findings;
+use crate::kernel::Coverage;
 use crate::scenario::SentEvent;
 use crate::world::State;
 
@@ -63,6 +64,7 @@ impl State {
 
     fn reach_events(&mut self, before: &Order, after: &Order) {
         let coverage = &mut self.kernel.coverage;
+        reach_later(coverage, before, after);
         if after.events.len() > before.events.len() {
             let kept = after.events.iter().any(|event| event.step.is_none());
             coverage.reach(if kept {
@@ -82,6 +84,33 @@ impl State {
                 coverage.reach("saw: wait over");
             }
         }
+    }
+}
+
+/// How work ends that a service finishes later.
+fn reach_later(coverage: &mut Coverage, before: &Order, after: &Order) {
+    let key = after.outbox.dedup_key.as_deref().unwrap_or_default();
+    for (was, is) in before.steps.iter().zip(&after.steps) {
+        let is_called_back = key.starts_with(&format!("callback/{}/", is.step));
+        let is_asked = key.starts_with(&format!("probe/{}/", is.step));
+        let is_over = was.in_progress.is_some() && is.in_progress.is_none();
+        let code = is.error.as_ref().map(|error| error.code.as_str());
+        let is_new = was.error != is.error;
+        let seen = match (&is.state, code) {
+            (_, Some("not-finished")) if is_new => "saw: work never finished",
+            (_, Some("no-heartbeat")) if is_new => "saw: no sign of life",
+            (StepState::Completed { .. }, _) if is_called_back && was.in_progress.is_none() => {
+                "saw: callback before the answer to its call"
+            }
+            (StepState::Completed { .. }, _) if is_called_back => "saw: finished by a callback",
+            (StepState::Completed { .. }, _) if is_over && is_asked => {
+                "saw: finished by a question"
+            }
+            (StepState::Refused { .. }, _) if is_called_back => "saw: failed by a callback",
+            (StepState::Refused { .. }, _) if is_over && is_asked => "saw: failed by a question",
+            _ => continue,
+        };
+        coverage.reach(seen);
     }
 }
 

@@ -193,6 +193,11 @@ fn calls(state: &State, order: &Order, workflow: &Workflow, found: &mut Findings
     let uneven = state.history.uneven.contains(&order.id);
     for (record, step) in order.steps.iter().zip(&workflow.steps) {
         for direction in [Direction::Forward, Direction::Compensate, Direction::Probe] {
+            // Questions about work in progress are attempts that are not bounded by the threshold.
+            let is_asked = step
+                .call()
+                .is_some_and(|call| call.finishes_later.is_some());
+            let uneven = uneven || is_asked;
             let most = match direction {
                 Direction::Compensate => {
                     let compensation = step.compensation.as_ref();

@@ -500,6 +500,7 @@ impl State {
                 Is::Abandoned => "incident: attempt abandoned",
                 Is::Deferred => "incident: deferred",
                 Is::Late => "deadline: missed past the point of no return",
+                Is::InProgress => "incident: in progress",
                 Is::Probed => "incident: probed",
                 Is::Resubmitted => "operator: resubmit",
                 Is::Cancelled => "operator: cancel",

@@ -16,7 +16,7 @@ use std::task::Waker;
 use triad_core::Timestamp;
 use triad_core::invariants::Breach;
 
-use coverage::Coverage;
+pub(crate) use coverage::Coverage;
 pub(crate) use executor::{Executor, Owner, Sleep, Work};
 pub(crate) use faults::Faults;
 pub(crate) use rng::Rng;

@@ -10,7 +10,7 @@ use super::{Arriving, RemoteState};
 use crate::definitions::ONCE;
 use crate::kernel::{Kernel, OUTSIDE};
 
-fn refuse(code: &'static str) -> (Kind, Option<Cause>, Answer) {
+pub(super) fn refuse(code: &'static str) -> (Kind, Option<Cause>, Answer) {
     let answer = Answer::Error {
         status: 422,
         code,
@@ -20,7 +20,7 @@ fn refuse(code: &'static str) -> (Kind, Option<Cause>, Answer) {
     (Kind::Refused, Some(Cause::Declined), answer)
 }
 
-fn fail(status: u16, code: &'static str) -> Answer {
+pub(super) fn fail(status: u16, code: &'static str) -> Answer {
     Answer::Error {
         status,
         code,
@@ -68,10 +68,14 @@ impl RemoteState {
             *n = n.saturating_sub(1);
         }
         let declined = Self::declines(k, call);
-        let (kind, cause, answer) = if call.service == ONCE {
-            self.land_once(k, call, mishap, declined)
-        } else {
-            self.land_by_contract(k, call, mishap, declined)
+        let later = match declined {
+            true => None,
+            false => self.take_later(k, call, mishap),
+        };
+        let (kind, cause, answer) = match later {
+            Some(later) => later,
+            None if call.service == ONCE => self.land_once(k, call, mishap, declined),
+            None => self.land_by_contract(k, call, mishap, declined),
         };
         if kind == Kind::Tombstoned {
             k.coverage.reach("saw: tombstone before its forward call");
@@ -91,7 +95,7 @@ impl RemoteState {
         (kind, answer)
     }
 
-    fn land_by_contract(
+    pub(super) fn land_by_contract(
         &mut self,
         k: &Kernel,
         call: &Arriving,

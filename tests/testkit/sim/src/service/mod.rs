@@ -4,6 +4,7 @@
 //! keys: it applies an effect for every call, and answers probes with the truth.
 
 mod landing;
+mod later;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,6 +17,8 @@ use triad_workflow::{Millis, StepIndex, Workflow};
 
 use crate::definitions::ONCE;
 use crate::kernel::{InstanceId, Kernel};
+use later::Jobs;
+pub(crate) use later::{TAKEN, work_on_new_jobs};
 
 /// Most keys in the book of one world.
 const MAX_KEYS: usize = 1_000_000;
@@ -31,6 +34,8 @@ pub(crate) struct Arriving {
     pub attempt: u32,
     pub key: String,
     pub compensates: Option<String>,
+    /// The token of a call whose service may finish the work later.
+    pub callback: Option<String>,
     pub input: Value,
 }
 
@@ -97,6 +102,9 @@ impl Servers {
 pub(crate) struct RemoteState {
     book: Book,
     once: BTreeMap<String, Once>,
+    jobs: Jobs,
+    /// Keys of work that was taken and is not worked on yet.
+    new_jobs: Vec<String>,
     compensations: BTreeSet<String>,
     /// The steps of each order, in the order in which they took effect.
     pub applied: BTreeMap<OrderId, Vec<String>>,
@@ -124,6 +132,8 @@ impl Default for RemoteState {
         Self {
             book: Book::new(MAX_KEYS),
             once: BTreeMap::new(),
+            jobs: Jobs::new(),
+            new_jobs: Vec::new(),
             compensations: BTreeSet::new(),
             applied: BTreeMap::new(),
             calls: BTreeMap::new(),
@@ -150,6 +160,14 @@ impl RemoteState {
             self.book.status(service, key),
             Status::Applied { .. }
         ))
+    }
+
+    /// Whether the effect of a call was compensated before it came.
+    fn is_compensated(&self, call: &Arriving) -> bool {
+        matches!(
+            self.book.status(call.service, &call.key),
+            Status::Compensated | Status::Tombstoned
+        )
     }
 
     /// Number of effects of a step that are in place, under any of its keys.

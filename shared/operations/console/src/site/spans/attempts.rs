@@ -71,6 +71,10 @@ fn of_line(line: &Incident, before: Option<&AttemptSpan>) -> Option<AttemptSpan>
         IncidentKind::Compensated => ("warn", AttemptFollowedBy::Nothing, ": compensated"),
         IncidentKind::Deferred => ("warn", AttemptFollowedBy::Deferral, " deferred"),
         IncidentKind::Probed => ("busy", AttemptFollowedBy::Another, ""),
+        IncidentKind::InProgress => {
+            let goes_on = ": the service goes on with the work";
+            ("busy", AttemptFollowedBy::Another, goes_on)
+        }
         IncidentKind::Abandoned if line.failure.is_some() => (
             "none",
             AttemptFollowedBy::Another,
