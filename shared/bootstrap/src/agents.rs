@@ -62,6 +62,10 @@ pub struct AgentConfig {
     /// none.
     #[serde(default)]
     pub statuses: BTreeMap<u16, AnswerMeaning>,
+    /// The URL at which the service reaches Triad's HTTP API for applications, such as `https://orders.example.com`: calls
+    /// for work that may be finished later then name the URL to call back at. Absent: they name only the token.
+    #[serde(default)]
+    pub callback_url: Option<String>,
     /// How many calls may repeat earlier ones, counted in each process separately.
     #[serde(default)]
     pub retry_budget: RetryBudgetSettings,
@@ -87,6 +91,7 @@ impl AgentConfig {
             rate_per_second: None,
             breaker: BreakerSettings::default(),
             statuses: BTreeMap::new(),
+            callback_url: None,
             retry_budget: RetryBudgetSettings::default(),
         }
     }

@@ -67,6 +67,7 @@ pub fn http_service(
         tls: agent.tls.clone(),
         aws: aws.clone(),
         statuses: agent.statuses.clone(),
+        callback_url: agent.callback_url.clone(),
     })
 }
 

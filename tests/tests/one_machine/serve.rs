@@ -51,19 +51,27 @@ impl Place {
 
     /// Writes the configuration, with the settings in `further`; returns its path.
     pub(crate) fn configure(&self, further: &Value) -> String {
-        let agent = |name| {
-            let address = format!("{}/{name}", self.service);
-            (name, json!({ "base_url": address }))
-        };
-        let agents: std::collections::BTreeMap<_, _> = AGENTS.into_iter().map(agent).collect();
         let mut all = json!({
-            "workflows": "flows", "data": "state", "agents": agents,
+            "workflows": "flows", "data": "state", "agents": self.agents(),
             "http": "127.0.0.1:0", "kafka": "127.0.0.1:0",
         });
         for (name, value) in further.as_object().expect("an object") {
             all[name] = value.clone();
         }
         self.files.write("triad.yaml", &all.to_string())
+    }
+
+    /// The settings of the agents, by name.
+    pub(crate) fn agents(&self) -> Value {
+        let agent = |name: &str| {
+            let address = format!("{}/{name}", self.service);
+            (name.to_owned(), json!({ "base_url": address }))
+        };
+        AGENTS
+            .into_iter()
+            .map(agent)
+            .collect::<serde_json::Map<_, _>>()
+            .into()
     }
 
     pub(crate) fn data(&self) -> String {

@@ -169,6 +169,7 @@ pub async fn run(args: CheckServiceArgs) -> Result<ExitCode> {
         tls: None,
         aws: AwsAccount::default(),
         statuses: std::collections::BTreeMap::new(),
+        callback_url: None,
     };
     let tested = Tested {
         service: HttpService::new(&settings).map_err(|e| {

@@ -149,7 +149,7 @@ fn described(
         Ok(form) => form,
         Err(why) => return Some(Err(why.to_string())),
     };
-    let made = form.request(input, &key.0);
+    let made = form.request(input, &key.0, &Value::Null);
     Some(made.map_err(|why| why.to_string()))
 }
 

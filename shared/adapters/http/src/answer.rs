@@ -317,15 +317,23 @@ pub(crate) fn judge(
         .or_else(|| statuses.get(&answer.status).copied())
         .or(own.means)
         .unwrap_or_else(|| meaning(status, call));
+    let is_action = call.direction != Direction::Compensate;
+    let means = match means {
+        AnswerMeaning::Accepted if call.callback.is_some() && is_action => {
+            AnswerMeaning::InProgress
+        }
+        AnswerMeaning::Accepted => AnswerMeaning::Done,
+        other => other,
+    };
     let output = || match form {
         Some(form) => form.output(&answer, call.input),
         None => answer.body.clone(),
     };
     match (means, direction) {
-        (AnswerMeaning::Done | AnswerMeaning::Accepted, CallDirection::Probe) if call.is_poll() => {
+        (AnswerMeaning::Done, CallDirection::Probe) if call.is_poll() => {
             return Ok(json!({"applied": true, "output": output()}));
         }
-        (AnswerMeaning::Done | AnswerMeaning::Accepted, CallDirection::Probe) => {
+        (AnswerMeaning::Done, CallDirection::Probe) => {
             let is_answer = by_row.is_none() && answer.body["applied"].is_boolean();
             return Ok(match is_answer || form.is_none() {
                 true => answer.body,
@@ -333,8 +341,9 @@ pub(crate) fn judge(
             });
         }
         (AnswerMeaning::Absent, CallDirection::Probe) => return Ok(json!({"applied": false})),
-        (AnswerMeaning::Done | AnswerMeaning::Accepted, _)
-        | (AnswerMeaning::Absent, CallDirection::Compensate) => return Ok(output()),
+        (AnswerMeaning::Done, _) | (AnswerMeaning::Absent, CallDirection::Compensate) => {
+            return Ok(output());
+        }
         _ => {}
     }
     let (code, message) = said(&answer.body);

@@ -13,7 +13,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Client, Method, RequestBuilder, Url, redirect};
-use serde_json::Value;
+use serde_json::{Value, json};
 use triad_core::Direction;
 use triad_core::later::CALLBACK_TOKEN;
 use triad_runtime::system::SystemClock;
@@ -57,6 +57,8 @@ pub const TIME_LEFT: &str = "triad-time-left-ms";
 /// Header of a call: the moment until which the agent waits for the answer, by the clock of the agent's machine, in
 /// RFC 3339 with milliseconds and in UTC.
 pub const DEADLINE: &str = "triad-deadline";
+/// Header of a call whose service may take the work now and finish it later: the URL to call back at, with the token.
+const CALLBACK_URL: &str = "triad-callback-url";
 /// Redirects that one call follows at most, inclusive.
 const MAX_REDIRECTS: usize = 5;
 
@@ -67,6 +69,8 @@ pub struct HttpService {
     base: Base,
     call_timeout: Duration,
     statuses: BTreeMap<u16, AnswerMeaning>,
+    /// Where the service reaches Triad for its callbacks.
+    callbacks: Option<Url>,
     /// The descriptions of actions, compiled.
     forms: Forms,
     /// Secrets in calls, which are masked if a service's answer repeats them.
@@ -101,12 +105,9 @@ impl HttpService {
     /// client can be made.
     pub fn new(settings: &HttpSettings) -> Result<Self, HttpSettingsError> {
         let base = base(settings)?;
-        for (status, means) in &settings.statuses {
+        for status in settings.statuses.keys() {
             if !(300..600).contains(status) {
                 return Err(HttpSettingsError::Status(*status));
-            }
-            if *means == AnswerMeaning::Accepted {
-                return Err(HttpSettingsError::Accepted(*status));
             }
         }
         let mut headers = HeaderMap::new();
@@ -121,6 +122,7 @@ impl HttpService {
             clients: Clients::new(headers, settings.tls.as_ref(), &settings.aws)?,
             call_timeout: settings.call_timeout,
             statuses: settings.statuses.clone(),
+            callbacks: callbacks(settings)?,
             forms: Forms::default(),
             secrets: secrets(settings, &base),
             base,
@@ -187,7 +189,11 @@ impl HttpService {
 }
 
 /// The request of an action: by its description, else a POST of its input as JSON with the key in its header.
-fn made(call: &Call<'_>, form: Option<&CallForm>) -> Result<CallRequest, Fault> {
+fn made(
+    call: &Call<'_>,
+    form: Option<&CallForm>,
+    callback: Option<&Url>,
+) -> Result<CallRequest, Fault> {
     let key = &call.idempotency_key.0;
     if call.location.is_some() {
         return Ok(CallRequest {
@@ -201,7 +207,7 @@ fn made(call: &Call<'_>, form: Option<&CallForm>) -> Result<CallRequest, Fault> 
     }
     match form {
         Some(form) => form
-            .request(call.input, key)
+            .request(call.input, key, &callback_of(call, callback))
             .map_err(|e| not_sent("bad-input", e.to_string())),
         None => Ok(CallRequest {
             method: service::Method::Post,
@@ -212,6 +218,39 @@ fn made(call: &Call<'_>, form: Option<&CallForm>) -> Result<CallRequest, Fault> 
             timeout: None,
         }),
     }
+}
+
+/// How the service calls back, as descriptions see it: null if it has to finish the work at once.
+fn callback_of(call: &Call<'_>, url: Option<&Url>) -> Value {
+    match call.callback {
+        None => Value::Null,
+        Some(token) => json!({"token": token, "url": url.map(Url::as_str)}),
+    }
+}
+
+/// Where a service reaches Triad for its callbacks.
+fn callbacks(settings: &HttpSettings) -> Result<Option<Url>, HttpSettingsError> {
+    let Some(text) = &settings.callback_url else {
+        return Ok(None);
+    };
+    let url = Url::parse(text).ok();
+    let url = url.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    url.map(Some).ok_or(HttpSettingsError::CallbackUrl)
+}
+
+/// The URL for the callback about a call.
+fn callback_url(base: &Url, call: &Call<'_>) -> Option<Url> {
+    let token = call.callback?;
+    let mut url = base.clone();
+    url.path_segments_mut().ok()?.pop_if_empty().extend([
+        "v1",
+        "orders",
+        call.order_id.as_str(),
+        "steps",
+        call.step.as_str(),
+    ]);
+    url.query_pairs_mut().clear().append_pair("token", token);
+    Some(url)
 }
 
 /// The URL of a place that the service has named itself: at its own scheme, host and port.
@@ -326,7 +365,11 @@ impl HttpService {
             .form
             .map(|form| self.forms.compiled(form))
             .transpose()?;
-        let made = made(&call, form.as_deref())?;
+        let callback = self
+            .callbacks
+            .as_ref()
+            .and_then(|base| callback_url(base, &call));
+        let made = made(&call, form.as_deref(), callback.as_ref())?;
         let most = self.call_timeout.min(call.time_left.as_duration());
         let most = made
             .timeout
@@ -335,6 +378,9 @@ impl HttpService {
         let left = || most.saturating_sub(SystemClock.now().since(began).as_duration());
         let client = self.clients.now(TOKEN_TIMEOUT.min(most / 2)).await?;
         let mut said = triad_headers(&call, form.as_deref());
+        if call.direction == Direction::Forward {
+            said.extend(callback.map(|url| (CALLBACK_URL, url.into())));
+        }
         let trace = call.traceparent;
         said.extend(trace.map(|trace| ("traceparent", trace.to_owned())));
         let (request, mut evidence, shown, time_left) = match &self.base {
@@ -500,6 +546,7 @@ mod tests {
             tls: None,
             aws: AwsAccount::default(),
             statuses: BTreeMap::new(),
+            callback_url: None,
         }
     }
 

@@ -47,6 +47,8 @@ pub struct HttpSettings {
     /// The meanings of statuses (300 to 599) that this service uses in its own way. For the other statuses
     /// see docs/reference/service-contract.md.
     pub statuses: BTreeMap<u16, AnswerMeaning>,
+    /// The URL at which the service reaches Triad's HTTP API for applications, for its callbacks; `None`: it is not told.
+    pub callback_url: Option<String>,
 }
 
 /// Why settings cannot be used. No secret is in it.
@@ -84,11 +86,9 @@ pub enum HttpSettingsError {
     /// [`HttpSettings::statuses`] gives a meaning to this status, which is not from 300 to 599.
     #[error("{0} in its statuses is not from 300 to 599")]
     Status(u16),
-    /// [`HttpSettings::statuses`] gives this status the meaning `accepted`, which no agent can wait for.
-    #[error(
-        "{0} in its statuses is `accepted`: a service that does the work later is not supported yet"
-    )]
-    Accepted(u16),
+    /// The `callback_url` is not an absolute `http` or `https` URL.
+    #[error("its callback_url is not an http or https URL")]
+    CallbackUrl,
 }
 
 impl fmt::Debug for HttpSettings {

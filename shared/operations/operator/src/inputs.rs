@@ -118,7 +118,7 @@ fn request(call: &ServiceCall) -> Option<String> {
     let (form, input) = (call.form.as_deref()?, call.input.as_ref().ok()?);
     let form = CallForm::compile(form).map_err(|why| why.to_string());
     let made = form.and_then(|form| {
-        let made = form.request(input, &call.idempotency_key.0);
+        let made = form.request(input, &call.idempotency_key.0, &Value::Null);
         made.map_err(|why| why.to_string())
     });
     let made = match made {

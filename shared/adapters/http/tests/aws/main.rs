@@ -24,6 +24,7 @@ fn settings(base_url: String, aws: impl Into<AwsAccount>) -> HttpSettings {
         tls: None,
         aws: aws.into(),
         statuses: BTreeMap::new(),
+        callback_url: None,
     }
 }
 

@@ -325,6 +325,7 @@ fn a_secret_that_is_not_there_is_named() {
             tls: None,
             aws: AwsAccount::default(),
             statuses: BTreeMap::new(),
+            callback_url: None,
         };
         let error = HttpService::new(&settings).expect_err("it cannot be read");
         assert!(error.to_string().contains(wanted), "{error}");

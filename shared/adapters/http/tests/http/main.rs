@@ -23,6 +23,7 @@ fn settings(base_url: String) -> HttpSettings {
         tls: None,
         aws: AwsAccount::default(),
         statuses: BTreeMap::new(),
+        callback_url: None,
     }
 }
 

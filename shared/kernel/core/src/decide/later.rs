@@ -258,7 +258,8 @@ pub(super) fn called_back(
     let condition = later.fails_when.as_ref().zip(scope.as_ref());
     let fails = condition.is_some_and(|(condition, scope)| condition.holds(scope).unwrap_or(false));
     if fails {
-        let text = format!("the service says that it has failed: {data}");
+        let condition = condition.map_or("", |(condition, _)| condition.source());
+        let text = format!("the service has called back, and `{condition}` holds");
         let failure = Failure::new(FailureKind::Permanent, "callback-fails", &text);
         let record = &mut next.steps[index];
         record.state = StepState::Refused { attempt };

@@ -224,7 +224,8 @@ pub enum AnswerMeaning {
     InProgress,
     /// The service does not accept this caller, such as wrong credentials: the work waits, operators are alerted.
     CallerRefused,
-    /// Accepted and not yet done.
+    /// The service has taken the work and finishes it later, for a step that says `finishes_later`; to a question about
+    /// such work: it is not finished yet. For any other step it is done.
     Accepted,
 }
 

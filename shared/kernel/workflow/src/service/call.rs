@@ -94,13 +94,23 @@ impl CallForm {
         }
     }
 
-    /// The request for a step's input under an idempotency key.
+    /// The request for a step's input under an idempotency key. `callback` is how the service calls back once it has
+    /// finished the work: an object with `token` and `url`; null if it has to finish at once.
     ///
     /// # Errors
     /// [`RequestError`]; the input does not fit the description.
-    pub fn request(&self, input: &Value, key: &str) -> Result<CallRequest, RequestError> {
+    pub fn request(
+        &self,
+        input: &Value,
+        key: &str,
+        callback: &Value,
+    ) -> Result<CallRequest, RequestError> {
         let key = self.key(key);
-        let scope = Scope::of([("input", input), ("key", &Value::from(key.as_str()))]);
+        let scope = Scope::of([
+            ("input", input),
+            ("key", &Value::from(key.as_str())),
+            ("callback", callback),
+        ]);
         let path = self.path.as_ref().map(|path| encoded(path, &scope));
         let mut query = Vec::new();
         for (name, template) in &self.query {
@@ -229,7 +239,7 @@ mod tests {
     }
 
     fn request(action: Value, input: Value) -> Result<CallRequest, RequestError> {
-        form(action, json!(null)).request(&input, "7/pay/forward")
+        form(action, json!(null)).request(&input, "7/pay/forward", &json!(null))
     }
 
     #[test]
@@ -278,7 +288,8 @@ mod tests {
         let action = json!({"body": "form", "content": {
             "amount": "${input.amount}", "metadata": {"order": "${input.id}"}, "items": ["a", {"b": 1}], "no": null}});
         let key = json!({"field": "request_id", "form": "uuid"});
-        let made = form(action, key).request(&json!({"amount": 20, "id": "A 7"}), "k");
+        let made =
+            form(action, key).request(&json!({"amount": 20, "id": "A 7"}), "k", &json!(null));
         let made = made.expect("a request");
         let Body::Form(pairs) = made.body else {
             panic!("a form")

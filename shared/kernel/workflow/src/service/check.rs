@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::form::{ANSWER_VARIABLES, AnswerRow, CallForm, Keep, REQUEST_VARIABLES};
 use super::{
-    ActionDefinition, AnswerDefinition, AnswerMeaning, BodyForm, CallDefinition, KeyDefinition,
-    KeyForm, MAX_CALL_BYTES, Method, ServiceDefinition,
+    ActionDefinition, AnswerDefinition, BodyForm, CallDefinition, KeyDefinition, KeyForm,
+    MAX_CALL_BYTES, Method, ServiceDefinition,
 };
 use crate::bounds;
 use crate::expr::Expression;
@@ -251,11 +251,6 @@ fn rows(written: &[AnswerDefinition], at: &Path, problems: &mut Problems) -> Vec
         if row.status.is_null() && row.when.is_none() {
             let reason = "fits every answer: give it `status` or `when`";
             problems.add(at.clone(), reason);
-        }
-        if row.means == AnswerMeaning::Accepted {
-            let reason = "a service that accepts work and does it later is not supported yet";
-            let hint = "call an action that answers when the work is done";
-            problems.push(Problem::new(at.key("means"), reason).hint(hint));
         }
         AnswerRow {
             statuses: statuses(&row.status, &at.key("status"), problems),

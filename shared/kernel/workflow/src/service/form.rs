@@ -6,7 +6,7 @@ use crate::expr::Expression;
 use crate::template::Template;
 
 /// Variables of the expressions of a request: the step's input, and the idempotency key in its form.
-pub(crate) const REQUEST_VARIABLES: [&str; 2] = ["input", "key"];
+pub(crate) const REQUEST_VARIABLES: [&str; 3] = ["input", "key", "callback"];
 
 /// Variables of the expressions over an answer.
 pub(crate) const ANSWER_VARIABLES: [&str; 4] = ["status", "headers", "body", "input"];

@@ -56,6 +56,7 @@ pub(crate) fn check(definition: &Definition) -> Vec<Problem> {
     }
     let around = |step, role| around(definition, step, role, &conditions, &outputs, &written);
     service::check_inputs(definition, &around, &mut problems);
+    service::check_accepted(definition, &mut problems);
     for (at, expression) in search::compiled(definition, &mut Problems::default()) {
         let faults = faults_of_search_key(definition, &expression, &conditions);
         add_faults(&at, &expression, faults, &mut problems);

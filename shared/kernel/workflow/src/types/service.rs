@@ -11,7 +11,9 @@ use crate::check::expressions::Role;
 use crate::expr::Expression;
 use crate::model::{ActionDefinition, BodyForm, CompensationDefinition, Definition, Method};
 use crate::problem::{Path, Problem, Problems, nearest};
-use crate::service::{ANSWER_VARIABLES, LEFT_OUT, REQUEST_VARIABLES, ServiceDefinition};
+use crate::service::{
+    ANSWER_VARIABLES, AnswerMeaning, CallDirection, LEFT_OUT, REQUEST_VARIABLES, ServiceDefinition,
+};
 use crate::template::{self, Piece, Template};
 
 /// Deepest nesting of a written type that is read; deeper parts take any value.
@@ -111,10 +113,11 @@ fn around<'a>(conditions: &'a Conditions<'a>, variables: &'a [(&'a str, Type)]) 
 }
 
 /// The variables of a request and of an answer.
-fn variables(input: &Type, body: &Type) -> [(&'static str, Type); 5] {
+fn variables(input: &Type, body: &Type) -> [(&'static str, Type); 6] {
     [
         ("input", input.clone()),
         ("key", Type::of(Kinds::STRING)),
+        ("callback", Type::any()),
         ("status", Type::of(Kinds::INT)),
         ("headers", Type::of(Kinds::MAP)),
         ("body", body.clone()),
@@ -312,6 +315,35 @@ pub(super) fn check_inputs<'a>(
             check(agent, &c.action, &c.input, at, Role::Compensation);
         }
     }
+}
+
+/// Checks that a step waits for the end of work that its service accepts and does later.
+pub(super) fn check_accepted(definition: &Definition, problems: &mut Problems) {
+    for (index, step) in definition.steps.iter().enumerate() {
+        let at = Path::step(index);
+        if step.finishes_later.is_none()
+            && let (Some(agent), Some(action)) = (&step.agent, &step.action)
+            && let Some(service) = definition.agents.get(agent)
+            && accepts(service, action)
+        {
+            let reason = format!(
+                "{agent} accepts {action} and does it later: the step has to wait for its end"
+            );
+            let hint =
+                "add `finishes_later: { within: 1d }`, with `poll` if the service is to be asked";
+            problems.push(Problem::new(at.key("action"), reason).hint(hint));
+        }
+    }
+}
+
+/// Whether an action may be answered as work that is done later.
+fn accepts(service: &ServiceDefinition, action: &str) -> bool {
+    let own = service.actions.get(action);
+    let own = own.into_iter().flat_map(|action| &action.answers);
+    own.chain(&service.answers).any(|row| {
+        let is_forward = row.direction.is_none_or(|of| of == CallDirection::Forward);
+        is_forward && row.means == AnswerMeaning::Accepted
+    })
 }
 
 /// The comparison of one input with the type that an action takes.

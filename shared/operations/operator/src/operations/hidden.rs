@@ -59,12 +59,16 @@ impl Hidden {
         }
     }
 
-    /// An order's record without what is hidden: payloads, search keys, notes (they may quote a replaced input) and the
+    /// An order's record without what is hidden: the tokens of callbacks, payloads, search keys, notes (they may quote a replaced input) and the
     /// beginnings of answers.
     ///
     /// # Errors
     /// If a part of the record has no form as JSON.
     pub fn record(&self, mut order: Order) -> serde_json::Result<Order> {
+        // Who has the token of a step can say that its work is done.
+        for step in &mut order.steps {
+            step.callback = None;
+        }
         if self.is_empty() {
             return Ok(order);
         }

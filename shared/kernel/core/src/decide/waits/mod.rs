@@ -71,7 +71,8 @@ fn ended(
     if let StepKind::Await(wait) = &ctx.workflow.steps[index].kind
         && events::is_failure(ctx, order, wait, &output)?
     {
-        let text = format!("what came is a failure: {output}");
+        let condition = wait.fails_when.as_ref().map_or("", |fails| fails.source());
+        let text = format!("what came is a failure: `{condition}` holds");
         let failure = Failure::new(FailureKind::Permanent, "event-fails", &text);
         fail(ctx, order, index, failure, now)?;
         return Ok(false);
