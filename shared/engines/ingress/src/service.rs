@@ -17,6 +17,7 @@ use triad_core::{OrderId, Timing};
 use triad_operator::operations::{Operations, Problem};
 use triad_runtime::StateStore;
 
+use crate::acts;
 use crate::forms::{GetQuery, Health, HealthStatus, SubmitQuery, query, wait};
 use crate::front::Front;
 use crate::open_api;
@@ -37,7 +38,7 @@ pub(crate) struct Service<S> {
     pub(crate) timing: Timing,
     /// The fields of payloads whose values are not shown.
     pub(crate) hidden: Hidden,
-    /// Executes events and cancellations.
+    /// Executes what applications do to their orders.
     pub(crate) operations: Option<Arc<dyn Operations>>,
     /// Concurrent ones; further ones wait.
     pub(crate) turns: Semaphore,
@@ -47,7 +48,7 @@ pub(crate) struct Service<S> {
     pub(crate) ready_at: Mutex<Option<Instant>>,
 }
 
-type Shared<S> = State<Arc<Service<S>>>;
+pub(crate) type Shared<S> = State<Arc<Service<S>>>;
 
 /// The paths of applications.
 pub(crate) fn router<S: StateStore>(service: Service<S>) -> Router {
@@ -59,20 +60,6 @@ pub(crate) fn router<S: StateStore>(service: Service<S>) -> Router {
         let (head, _) = request.into_parts();
         answered(service.show(&head, id).await)
     };
-    let event = async |State(service): Shared<S>, id: InPath, request: Request| {
-        let (head, body) = request.into_parts();
-        answered(match named(&head, id) {
-            Ok(id) => service.event(&head, id, body).await,
-            Err(problem) => Err(problem),
-        })
-    };
-    let cancel = async |State(service): Shared<S>, id: InPath, request: Request| {
-        let (head, body) = request.into_parts();
-        answered(match named(&head, id) {
-            Ok(id) => service.cancel(&head, id, body).await,
-            Err(problem) => Err(problem),
-        })
-    };
     let ready = async |State(service): Shared<S>| {
         let ready = service.is_ready().await;
         answered(ready.and_then(|()| well(HealthStatus::Ready)))
@@ -80,8 +67,7 @@ pub(crate) fn router<S: StateStore>(service: Service<S>) -> Router {
     Router::new()
         .route("/v1/orders", post(submit))
         .route("/v1/orders/{id}", get(show))
-        .route("/v1/orders/{id}/events", post(event))
-        .route("/v1/orders/{id}/cancel", post(cancel))
+        .merge(acts::routes())
         .route(
             "/v1/openapi.json",
             get(async || answer::of(StatusCode::OK, "application/json", open_api::text())),
@@ -92,12 +78,12 @@ pub(crate) fn router<S: StateStore>(service: Service<S>) -> Router {
         .with_state(Arc::new(service))
 }
 
-fn answered(made: Result<Answer, Problem>) -> Answer {
+pub(crate) fn answered(made: Result<Answer, Problem>) -> Answer {
     made.unwrap_or_else(|problem| answer::problem(&with_next(problem)))
 }
 
 /// The order that a path names.
-fn named(head: &Parts, id: InPath) -> Result<OrderId, Problem> {
+pub(crate) fn named(head: &Parts, id: InPath) -> Result<OrderId, Problem> {
     let bad = |why| Problem::bad("bad-order-id", why);
     let fields = in_path(&head.uri, id).map_err(|problem| bad(problem.detail.into_owned()))?;
     let id = fields.iter().next().map(|(_, id)| id).unwrap_or_default();

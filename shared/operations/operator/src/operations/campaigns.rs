@@ -216,10 +216,6 @@ impl Execute for StartCampaign {
         let operator = self.reason.of(caller)?;
         let bad = |e: Problem| Problem::bad("bad-patience", e.detail);
         let patience = span("patience", &self.patience).map_err(bad)?;
-        if self.act == OrderAct::Resolve {
-            let text = "what is in doubt is resolved order by order";
-            return Err(Problem::bad("bad-act", text));
-        }
         let what = match plan(on, self.act, &self.details).await? {
             Plan::Correct(step, correction) => CampaignAct::Correct { step, correction },
             Plan::Migrate(to) => CampaignAct::Migrate { to },
@@ -230,8 +226,9 @@ impl Execute for StartCampaign {
                 Action::Close => CampaignAct::Close,
                 Action::Pause => CampaignAct::Pause,
                 Action::Resume => CampaignAct::Resume,
-                Action::Resolve { .. } => {
-                    return Err(Problem::internal("resolving is refused before"));
+                one => {
+                    let text = format!("{} is done order by order", one.name());
+                    return Err(Problem::bad("bad-act", text));
                 }
             },
         };

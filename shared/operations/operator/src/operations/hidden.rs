@@ -89,6 +89,9 @@ impl Hidden {
                 *key = shown;
             }
         }
+        if let Some(amendment) = &mut order.amendment {
+            self.mask(amendment);
+        }
         order.steps = self.masked(&order.steps)?;
         order.incidents = self.masked(&order.incidents)?;
         Ok(order)
