@@ -293,7 +293,7 @@ fn result_page(visit: &Visit<'_>, form: &Params, done: &ActedOnOrders, title: &s
                 }
                 p {
                     button class="do" type="submit" name="do" value="act" { "Do it" }
-                    @if form.one("scope") == Some("all") && done.act != OrderAct::Resolve {
+                    @if form.one("scope") == Some("all") && !done.act.is_of_one_order() {
                         " " button type="submit" name="do" value="campaign" { "Start a campaign" }
                     }
                 }

@@ -150,7 +150,7 @@ impl Execute for GetCampaignBatch {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StartCampaign {
-    /// What is done to each order; not resolve.
+    /// What is done to each order; not resolve or amend.
     pub act: OrderAct,
     /// Which orders.
     pub filter: OrderFilter,
@@ -216,6 +216,10 @@ impl Execute for StartCampaign {
         let operator = self.reason.of(caller)?;
         let bad = |e: Problem| Problem::bad("bad-patience", e.detail);
         let patience = span("patience", &self.patience).map_err(bad)?;
+        if self.act.is_of_one_order() {
+            let text = format!("{} is done order by order", self.act.name());
+            return Err(Problem::bad("bad-act", text));
+        }
         let what = match plan(on, self.act, &self.details).await? {
             Plan::Correct(step, correction) => CampaignAct::Correct { step, correction },
             Plan::Migrate(to) => CampaignAct::Migrate { to },
@@ -227,8 +231,8 @@ impl Execute for StartCampaign {
                 Action::Pause => CampaignAct::Pause,
                 Action::Resume => CampaignAct::Resume,
                 one => {
-                    let text = format!("{} is done order by order", one.name());
-                    return Err(Problem::bad("bad-act", text));
+                    let text = format!("no campaign does {}", one.name());
+                    return Err(Problem::internal(text));
                 }
             },
         };

@@ -78,6 +78,12 @@ impl OrderAct {
         }
     }
 
+    /// Whether what the act says is about a single order, so that no campaign does it.
+    #[must_use]
+    pub const fn is_of_one_order(self) -> bool {
+        matches!(self, Self::Resolve | Self::Amend)
+    }
+
     /// The act of this name; `None` if there is none.
     #[must_use]
     pub fn of(name: &str) -> Option<Self> {
