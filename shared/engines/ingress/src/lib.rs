@@ -29,7 +29,8 @@
 //! |---|---|
 //! | `server` | the listener, its connections, the stop |
 //! | `front` | what all paths share, and the paths of operators |
-//! | `service`, `orders`, `batch` | the paths of applications |
+//! | `routes` | the paths of applications |
+//! | `service`, `orders`, `batch` | what is done with their requests |
 //! | `acts` | what applications do to their orders: paths, requests, answers |
 //! | `forms`, `open_api` | types of requests and answers, and the document that is made from them |
 //! | `body`, `access` | reading bodies within bounds, and access control |
@@ -53,6 +54,7 @@ mod orders;
 mod problem;
 mod queue;
 mod ready;
+mod routes;
 mod server;
 mod service;
 mod settings;

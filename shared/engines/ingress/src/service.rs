@@ -1,26 +1,21 @@
-//! The paths of applications, and the state that their requests share.
+//! The state that requests of applications share, and what they do with it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use axum::Router;
-use axum::extract::{Request, State};
-use axum::routing::{get, post};
-use http::StatusCode;
+use axum::extract::State;
 use http::request::Parts;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use triad_console::request::{InPath, in_path, media};
 use triad_console::tokens::Role;
-use triad_console::{Answer, Body, Hidden, answer, not_allowed};
+use triad_console::{Answer, Body, Hidden, answer};
 use triad_core::{OrderId, Timing};
 use triad_operator::operations::{Operations, Problem};
 use triad_runtime::StateStore;
 
-use crate::acts;
-use crate::forms::{GetQuery, Health, HealthStatus, SubmitQuery, query, wait};
+use crate::forms::{GetQuery, SubmitQuery, query, wait};
 use crate::front::Front;
-use crate::open_api;
 use crate::order_end_waiters::OrderEndWaiters;
 use crate::problem::with_next;
 use crate::queue::Queue;
@@ -50,34 +45,6 @@ pub(crate) struct Service<S> {
 
 pub(crate) type Shared<S> = State<Arc<Service<S>>>;
 
-/// The paths of applications.
-pub(crate) fn router<S: StateStore>(service: Service<S>) -> Router {
-    let submit = async |State(service): Shared<S>, request: Request| {
-        let (head, body) = request.into_parts();
-        answered(service.take(&head, body).await)
-    };
-    let show = async |State(service): Shared<S>, id: InPath, request: Request| {
-        let (head, _) = request.into_parts();
-        answered(service.show(&head, id).await)
-    };
-    let ready = async |State(service): Shared<S>| {
-        let ready = service.is_ready().await;
-        answered(ready.and_then(|()| well(HealthStatus::Ready)))
-    };
-    Router::new()
-        .route("/v1/orders", post(submit))
-        .route("/v1/orders/{id}", get(show))
-        .merge(acts::routes())
-        .route(
-            "/v1/openapi.json",
-            get(async || answer::of(StatusCode::OK, "application/json", open_api::text())),
-        )
-        .route("/healthz", get(async || answered(well(HealthStatus::Up))))
-        .route("/readyz", get(ready))
-        .method_not_allowed_fallback(async || answered(Err(not_allowed())))
-        .with_state(Arc::new(service))
-}
-
 pub(crate) fn answered(made: Result<Answer, Problem>) -> Answer {
     made.unwrap_or_else(|problem| answer::problem(&with_next(problem)))
 }
@@ -90,13 +57,9 @@ pub(crate) fn named(head: &Parts, id: InPath) -> Result<OrderId, Problem> {
     OrderId::new(id).map_err(|e| bad(e.to_string()))
 }
 
-fn well(status: HealthStatus) -> Result<Answer, Problem> {
-    answer::json(StatusCode::OK, &Health { status })
-}
-
 impl<S: StateStore> Service<S> {
     /// Takes an order, or a batch.
-    async fn take(&self, head: &Parts, body: Body) -> Result<Answer, Problem> {
+    pub(crate) async fn take(&self, head: &Parts, body: Body) -> Result<Answer, Problem> {
         self.front.access.check(head, Role::Submit)?;
         let query: SubmitQuery = query(&head.uri)?;
         let wait = wait(query.wait.as_deref(), self.front.limits.wait)?;
@@ -116,7 +79,7 @@ impl<S: StateStore> Service<S> {
     }
 
     /// Shows an order.
-    async fn show(&self, head: &Parts, id: InPath) -> Result<Answer, Problem> {
+    pub(crate) async fn show(&self, head: &Parts, id: InPath) -> Result<Answer, Problem> {
         self.front.access.check(head, Role::Read)?;
         let query: GetQuery = query(&head.uri)?;
         let wait = wait(query.wait.as_deref(), self.front.limits.wait)?;
@@ -125,7 +88,7 @@ impl<S: StateStore> Service<S> {
 
     /// Whether orders can be accepted: the server is not stopping, the store answers, and every storage can be
     /// written. A success is cached for a second.
-    async fn is_ready(&self) -> Result<(), Problem> {
+    pub(crate) async fn is_ready(&self) -> Result<(), Problem> {
         if self.front.stopping.is_cancelled() {
             return Err(Problem::later("stopping", "the server is stopping", 5));
         }

@@ -234,7 +234,7 @@ pub enum IncidentKind {
 }
 
 impl IncidentKind {
-    /// What an operator or an application did, in a word such as `cancelled`; `None` of what nobody did.
+    /// What an operator or an application did, in a word such as `cancelled`; `None` of all else.
     #[must_use]
     pub fn act(self) -> Option<&'static str> {
         Some(match self {

@@ -20,8 +20,8 @@ impl From<NotAmended> for Halt {
     }
 }
 
-/// Replaces details that nothing has read. One that changes nothing is told as a repetition, whatever has become of the
-/// order since the first one.
+/// Replaces details that nothing has read. One that changes nothing is a repetition, whatever has become of the order
+/// since the first one.
 pub(super) fn amend(
     ctx: &Context<'_>,
     order: &Order,
