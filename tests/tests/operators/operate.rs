@@ -555,3 +555,58 @@ async fn orders_are_found_by_their_search_keys() {
         "{page}"
     );
 }
+
+#[tokio::test]
+async fn details_are_amended_until_a_step_has_read_them() {
+    let dev = Dev::start(&[]).await;
+    let pause = acts(&["pause", "--downstream", "payment"]);
+    let _ = dev.triad(&pause).await.good();
+    submit(&dev, &[order("m", 1)]).await;
+    step_is(&dev, "m", "reserve-inventory", "completed").await;
+    let amend = |details: &'static str| acts(&["amend", "m", "--details", details]);
+    let read = dev.triad(&amend(r#"{"freight": 9.5}"#)).await.ended(1);
+    let why =
+        "refused: the details cannot be amended: steps have read details.freight by charge-payment";
+    assert!(read.out.contains(why), "{read:?}");
+    for (wrong, why) in [
+        ("{", "is not JSON"),
+        (
+            r#"{"n": 12345678901234567890123}"#,
+            "a number that would be rounded, at \"n\"",
+        ),
+    ] {
+        let ended = dev.triad(&amend(wrong)).await.ended(2);
+        assert!(ended.err.contains(why), "{ended:?}");
+    }
+
+    let city = r#"{"shipAddress": {"city": "Porto"}, "shipName": null}"#;
+    let dry = [&amend(city)[..], &["--dry-run"]].concat();
+    let dry = dev.triad(&dry).await.good();
+    assert!(dry.out.contains("m  would be amended"), "{dry:?}");
+    let inputs = async || {
+        let got = dev.triad(&["get", "m", "--inputs", "--json"]).await.good();
+        got.json_lines()[0]["inputs"].clone()
+    };
+    assert_eq!(inputs().await["details"]["shipAddress"]["city"], "Lisboa");
+    let named = r#"{"shipAddress": {"city": "Porto"}}"#;
+    let json = [&amend(named)[..], &["--json"]].concat();
+    let done = dev.triad(&json).await.good().json_lines();
+    assert_eq!(done[0]["result"], "done", "{done:?}");
+    let again = dev.triad(&amend(named)).await.good();
+    assert!(
+        again.out.contains("the details are so already"),
+        "{again:?}"
+    );
+    assert_eq!(inputs().await["details"]["shipAddress"]["city"], "Porto");
+
+    let resume = acts(&["resume", "--downstream", "payment"]);
+    let _ = dev.triad(&resume).await.good();
+    is_in(&dev, "m", "Processed").await;
+    let calls = inputs().await["calls"].clone();
+    let calls = calls.as_array().expect("calls");
+    let booked = calls.iter().find(|call| call["step"] == "book-carrier");
+    assert_eq!(booked.expect("a call")["input"]["city"], "Porto");
+    let text = dev.triad(&["get", "m"]).await.good().out;
+    let line = "amended by ann: as agreed (details.shipAddress.city)";
+    assert!(text.contains(line), "{text}");
+}

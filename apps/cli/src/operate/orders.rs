@@ -1,4 +1,4 @@
-//! Acts of operators on orders: resubmit, cancel, retry a compensation, close, pause, resume, resolve.
+//! Acts of operators on orders, each one command.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -7,6 +7,7 @@ use anyhow::Result;
 use clap::Args;
 use serde_json::Value;
 use triad_operator::operations::order_acts::{ActDetails, OrderAct};
+use triad_workflow::numbers;
 
 use super::bulk::BulkArgs;
 use super::correct;
@@ -95,6 +96,24 @@ pub struct CloseArgs {
     common: OrderArgs,
 }
 
+/// Replace details of orders that no step has read yet
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  triad amend 10248 --details '{\"ship\": {\"city\": \"Lyon\"}}' --why 'the customer has moved'
+  triad amend 10248 --details '{\"gift\": null}' --why 'no gift' --dry-run
+  triad amend 10248 --details @changes.json --why 'the customer has moved'
+
+The JSON is a merge patch (RFC 7396): the fields that it has are replaced, null removes a field, and all others stay.
+What a step has read stays as it is, and so does what a search key was made of: the act is refused then, and says which
+part was read by which step. The same act again changes nothing and is no error.")]
+pub struct AmendArgs {
+    /// What changes in the details: JSON, or @FILE
+    #[arg(long, value_name = "JSON")]
+    details: String,
+    #[command(flatten)]
+    common: OrderArgs,
+}
+
 /// Say whether an effect in doubt happened whose step may not be repeated, and let the order continue
 #[derive(Debug, Args)]
 #[command(
@@ -147,44 +166,74 @@ pub struct MigrateArgs {
     common: OrderArgs,
 }
 
-macro_rules! changes {
-    ($($args:ident),*) => {
-        $(impl $args {
-            /// Whether anything is written: it is no dry run.
-            pub fn changes(&self) -> bool {
-                !self.common.bulk.is_dry()
-            }
-        })*
-    };
+/// The commands that act on orders, one for each act but pausing, which also pauses services.
+#[derive(Debug, clap::Subcommand)]
+pub enum OrderCommand {
+    Resubmit(ResubmitArgs),
+    Cancel(CancelArgs),
+    RetryCompensation(RetryCompensationArgs),
+    Close(CloseArgs),
+    Amend(AmendArgs),
+    Resolve(ResolveArgs),
+    Migrate(MigrateArgs),
 }
 
-changes!(
-    ResubmitArgs,
-    CancelArgs,
-    RetryCompensationArgs,
-    CloseArgs,
-    ResolveArgs,
-    MigrateArgs
-);
-
-/// JSON from the command line, or from a file after an @.
-pub(crate) fn json(name: &str, text: &str) -> Result<Value, Usage> {
-    let Some(file) = text.strip_prefix('@') else {
-        return serde_json::from_str(text).map_err(|e| {
-            Usage(format!(
-                "{name}: {text:?} is not JSON: {e}; a file of JSON is @FILE"
-            ))
-        });
-    };
-    let json = user_files::text(Path::new(file)).map_err(|why| Usage(format!("{name}: {why}")))?;
-    serde_json::from_str(&json).map_err(|e| Usage(format!("{name}: {file}: is not JSON: {e}")))
+impl OrderCommand {
+    /// Whether anything is written: it is no dry run.
+    pub fn changes(&self) -> bool {
+        let common = match self {
+            Self::Resubmit(args) => &args.common,
+            Self::Cancel(args) => &args.common,
+            Self::RetryCompensation(args) => &args.common,
+            Self::Close(args) => &args.common,
+            Self::Amend(args) => &args.common,
+            Self::Resolve(args) => &args.common,
+            Self::Migrate(args) => &args.common,
+        };
+        !common.bulk.is_dry()
+    }
 }
 
-/// Runs `triad resubmit`. Exit codes are those of [`run`].
+/// Runs one of the commands. Exit codes are those of [`run`].
 ///
 /// # Errors
-/// [`Usage`] if the input cannot be read or edited, and those of [`run`].
-pub async fn resubmit(args: ResubmitArgs) -> Result<ExitCode> {
+/// [`Usage`] if a value cannot be read or does not go with the others, and those of [`run`].
+pub async fn run_command(command: OrderCommand) -> Result<ExitCode> {
+    let none = ActDetails::default();
+    match command {
+        OrderCommand::Resubmit(args) => resubmit(args).await,
+        OrderCommand::Cancel(args) => run(args.common, OrderAct::Cancel, none).await,
+        OrderCommand::RetryCompensation(args) => {
+            run(args.common, OrderAct::RetryCompensation, none).await
+        }
+        OrderCommand::Close(args) => run(args.common, OrderAct::Close, none).await,
+        OrderCommand::Amend(args) => amend(args).await,
+        OrderCommand::Resolve(args) => resolve(args).await,
+        OrderCommand::Migrate(args) => migrate(args).await,
+    }
+}
+
+/// JSON from the command line, or from a file after an @. A number whose digits would not be kept is refused.
+pub(crate) fn json(name: &str, text: &str) -> Result<Value, Usage> {
+    let Some(file) = text.strip_prefix('@') else {
+        return exact(text)
+            .map_err(|why| Usage(format!("{name}: {text:?} {why}; a file of JSON is @FILE")));
+    };
+    let json = user_files::text(Path::new(file)).map_err(|why| Usage(format!("{name}: {why}")))?;
+    exact(&json).map_err(|why| Usage(format!("{name}: {file}: {why}")))
+}
+
+fn exact(text: &str) -> Result<Value, String> {
+    let value = serde_json::from_str(text).map_err(|e| format!("is not JSON: {e}"))?;
+    match numbers::altered(text) {
+        None => Ok(value),
+        Some(place) => Err(format!(
+            "has a number that would be rounded, at {place:?}: write it as a text"
+        )),
+    }
+}
+
+async fn resubmit(args: ResubmitArgs) -> Result<ExitCode> {
     let ResubmitArgs {
         step,
         input,
@@ -210,36 +259,15 @@ pub async fn resubmit(args: ResubmitArgs) -> Result<ExitCode> {
     run(common, OrderAct::Resubmit, details).await
 }
 
-/// Runs `triad cancel`. Exit codes are those of [`run`].
-///
-/// # Errors
-/// Those of [`run`].
-pub async fn cancel(args: CancelArgs) -> Result<ExitCode> {
-    run(args.common, OrderAct::Cancel, ActDetails::default()).await
+async fn amend(args: AmendArgs) -> Result<ExitCode> {
+    let details = ActDetails {
+        amendment: Some(json("--details", &args.details)?),
+        ..ActDetails::default()
+    };
+    run(args.common, OrderAct::Amend, details).await
 }
 
-/// Runs `triad retry-compensation`. Exit codes are those of [`run`].
-///
-/// # Errors
-/// Those of [`run`].
-pub async fn retry_compensation(args: RetryCompensationArgs) -> Result<ExitCode> {
-    let act = OrderAct::RetryCompensation;
-    run(args.common, act, ActDetails::default()).await
-}
-
-/// Runs `triad close`. Exit codes are those of [`run`].
-///
-/// # Errors
-/// Those of [`run`].
-pub async fn close(args: CloseArgs) -> Result<ExitCode> {
-    run(args.common, OrderAct::Close, ActDetails::default()).await
-}
-
-/// Runs `triad resolve`. Exit codes are those of [`run`].
-///
-/// # Errors
-/// [`Usage`] if the output cannot be read, and those of [`run`].
-pub async fn resolve(args: ResolveArgs) -> Result<ExitCode> {
+async fn resolve(args: ResolveArgs) -> Result<ExitCode> {
     let output = args
         .output
         .map(|text| json("--output", &text))
@@ -254,11 +282,7 @@ pub async fn resolve(args: ResolveArgs) -> Result<ExitCode> {
     run(args.common, OrderAct::Resolve, details).await
 }
 
-/// Runs `triad migrate`. Exit codes are those of [`run`].
-///
-/// # Errors
-/// [`Usage`] if the version is not stored or not unique, and those of [`run`].
-pub async fn migrate(args: MigrateArgs) -> Result<ExitCode> {
+async fn migrate(args: MigrateArgs) -> Result<ExitCode> {
     let details = ActDetails {
         to_workflow: Some(args.to_workflow),
         to_version: args.to_version,
@@ -274,6 +298,7 @@ fn done(act: OrderAct) -> &'static str {
         OrderAct::Cancel => "cancelled",
         OrderAct::RetryCompensation => "set to compensate again",
         OrderAct::Close => "closed",
+        OrderAct::Amend => "amended",
         OrderAct::Pause => "paused",
         OrderAct::Resume => "resumed",
         OrderAct::Resolve => "resolved",

@@ -233,6 +233,7 @@ mod tests {
                 step: None,
                 data: Some(json!({"amount": 9.80})),
             }],
+            amendment: Some(json!({"to": {"city": "Lyon"}, "gift": null, "sum": 9.80})),
             campaign: None,
             closed: Some(Hold {
                 at: Timestamp(4_600),

@@ -11,8 +11,6 @@ use serde_json::Value;
 use triad_console::answer::Details;
 use triad_core::{OrderId, Priority};
 use triad_operator::operations::Problem;
-use triad_operator::operations::callbacks::CalledBack;
-use triad_operator::operations::events::EventSent;
 use triad_operator::operations::routes::with_kind;
 use triad_operator::order::OrderView;
 
@@ -43,26 +41,6 @@ pub(crate) struct OrderPath {
     /// The order's id, percent-encoded where a path needs it.
     #[schemars(length(min = 1, max = 128))]
     id: String,
-}
-
-/// The fields of the path of a step.
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "only its schema is used")]
-pub(crate) struct StepPath {
-    /// The order's id, percent-encoded where a path needs it.
-    #[schemars(length(min = 1, max = 128))]
-    id: String,
-    /// The step's id.
-    step: String,
-}
-
-/// The headers of a callback.
-#[derive(JsonSchema)]
-#[expect(dead_code, reason = "only its schema is used")]
-pub(crate) struct CallbackHeaders {
-    /// The token that the service was given with the call, if it is not in the query.
-    #[schemars(rename = "triad-callback-token")]
-    token: String,
 }
 
 /// The headers of a submission.
@@ -121,66 +99,6 @@ impl Taken {
 #[schemars(inline)]
 pub(crate) enum Kind {
     Submitted,
-    Event,
-    CalledBack,
-    Cancelled,
-}
-
-/// An event for an order.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-#[schemars(rename = "Event")]
-pub(crate) struct EventForm {
-    /// The event's name, as the workflow's `await` has it.
-    pub(crate) event: String,
-    /// The event's id: the same name and id again is the same event. Without it, it is made of the name and the data.
-    #[serde(default)]
-    pub(crate) id: Option<String>,
-    /// What the event brings, at most 8 KiB of JSON.
-    #[serde(default)]
-    pub(crate) data: Value,
-}
-
-/// The answer for an event that was taken.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct EventTaken<'a> {
-    pub(crate) kind: Kind,
-    #[serde(flatten)]
-    pub(crate) sent: &'a EventSent,
-}
-
-/// The token of a callback, where it is not in the header `triad-callback-token`.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct CallbackQuery {
-    /// The token that the service was given with the call.
-    #[serde(default)]
-    pub(crate) token: Option<String>,
-}
-
-/// The answer for a callback that was taken.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct CallbackTaken<'a> {
-    pub(crate) kind: Kind,
-    #[serde(flatten)]
-    pub(crate) taken: &'a CalledBack,
-}
-
-/// Why an order is cancelled.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Cancel {
-    /// The reason, for people; it is kept in the order's record.
-    pub(crate) why: String,
-}
-
-/// The answer for an order that is compensated now.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Cancelled<'a> {
-    pub(crate) kind: Kind,
-    /// The order's id.
-    #[schemars(with = "String")]
-    pub(crate) order_id: &'a OrderId,
 }
 
 /// The answer for an order that was taken.

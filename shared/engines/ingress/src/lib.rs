@@ -6,6 +6,7 @@
 //! | `POST /v1/orders` | submits an order, the same JSON as on the topic `orders`; with `application/x-ndjson` an order on each line |
 //! | `GET /v1/orders/{id}` | shows an order |
 //! | `POST /v1/orders/{id}/events` | sends an event to an order, which the step that waits for it takes |
+//! | `POST /v1/orders/{id}/amend` | replaces details of an order that no step has read yet |
 //! | `POST /v1/orders/{id}/cancel` | has an order compensated that has not reached its point of no return |
 //! | `GET /v1/openapi.json` | the document of this interface |
 //! | `GET /healthz`, `GET /readyz` | whether the process is up, and whether it takes orders |
@@ -28,7 +29,10 @@
 //! |---|---|
 //! | `server` | the listener, its connections, the stop |
 //! | `front` | what all paths share, and the paths of operators |
-//! | `service`, `orders`, `batch`, `acts` | the paths of applications |
+//! | `routes` | the paths of applications |
+//! | `service`, `orders`, `batch` | what is done with their requests |
+//! | `acts` | what applications do to their orders: paths, requests, answers |
+//! | `callbacks` | what services say of work that they have taken: the same |
 //! | `forms`, `open_api` | types of requests and answers, and the document that is made from them |
 //! | `body`, `access` | reading bodies within bounds, and access control |
 //! | `ready` | storage that every order needs |
@@ -43,6 +47,7 @@ mod access;
 mod acts;
 mod batch;
 mod body;
+mod callbacks;
 mod forms;
 mod front;
 mod open_api;
@@ -51,6 +56,7 @@ mod orders;
 mod problem;
 mod queue;
 mod ready;
+mod routes;
 mod server;
 mod service;
 mod settings;

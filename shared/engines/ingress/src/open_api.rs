@@ -10,26 +10,22 @@ use triad_core::submission::{Submission, SubmissionRefusal};
 use triad_operator::operations::Method;
 
 use crate::forms::{
-    CallbackHeaders, CallbackQuery, CallbackTaken, Cancel, Cancelled, EventForm, EventTaken,
-    GetQuery, Health, LineAnswer, OrderPath, OrderRecord, StepPath, SubmitHeaders, SubmitQuery,
-    Submitted,
+    GetQuery, Health, LineAnswer, OrderPath, OrderRecord, SubmitHeaders, SubmitQuery, Submitted,
 };
+use crate::{acts, callbacks};
 
 const JSON: &str = "application/json";
 const LINES: &str = "application/x-ndjson";
 
-/// The codes of problems, beside those of [`SubmissionRefusal::CODES`].
-const CODES: [&str; 29] = [
+/// The codes of problems, beside those of [`SubmissionRefusal::CODES`], [`acts::CODES`] and [`callbacks::CODES`].
+const CODES: [&str; 24] = [
     "bad-body",
     "bad-order-id",
     "bad-query",
     "bad-wait",
-    "bad-why",
     "body-timeout",
     "bus-unavailable",
     "empty-batch",
-    "event-not-awaited",
-    "event-too-late",
     "host",
     "internal",
     "method-not-allowed",
@@ -37,8 +33,6 @@ const CODES: [&str; 29] = [
     "no-such-order",
     "no-such-path",
     "no-such-version",
-    "not-an-event",
-    "not-cancelled",
     "not-now",
     "not-writable",
     "queue-full",
@@ -80,7 +74,8 @@ pub fn document() -> Value {
     );
     made.add(get, &[400, 401, 403, 404, 429, 500, 503]);
     made.add_itself("/v1/openapi.json");
-    act(&mut made);
+    acts::describe(&mut made);
+    callbacks::describe(&mut made);
     let health = made.answer::<Health>();
     for (path, id, about, problems) in [
         ("/healthz", "health", "The process is up.", &[][..]),
@@ -104,84 +99,17 @@ pub fn document() -> Value {
         "A token of the server's file of tokens. A server on a loopback address may have none, and then needs none.",
         true,
     );
-    let codes: Vec<&str> = SubmissionRefusal::CODES.into_iter().chain(CODES).collect();
+    let of_orders = SubmissionRefusal::CODES.into_iter();
+    let codes: Vec<&str> = of_orders
+        .chain(CODES)
+        .chain(acts::CODES)
+        .chain(callbacks::CODES)
+        .collect();
     let schemas = &mut document["components"]["schemas"];
     schemas["Code"] = json!({"enum": codes,
         "description": "Stable. The first ones are the causes that dead letters of orders have."});
     schemas["Problem"]["properties"]["code"] = json!({"$ref": "#/components/schemas/Code"});
     document
-}
-
-fn act(made: &mut Description) {
-    let (event, cancel) = (made.body::<EventForm>(), made.body::<Cancel>());
-    let (sent, cancelled) = (
-        made.answer::<EventTaken<'static>>(),
-        made.answer::<Cancelled<'static>>(),
-    );
-    let path = made.fields::<OrderPath>();
-    let operation = Operation::new(
-        "/v1/orders/{id}/events",
-        Method::Post,
-        "sendEvent",
-        "Sends an event to an order: the step that waits for it takes it, or it is kept for a later one. Needs the role \
-         `submit`. The same name and id again is the same event, which is sent once.",
-    )
-    .parameters("path", &path)
-    .body(JSON, &event)
-    .answer(200, "The order has had this event before.", JSON, &sent)
-    .answer(202, "The event is stored, and its order takes it next.", JSON, &sent);
-    let problems = [400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 500, 503];
-    made.add(operation, &problems);
-    let step = made.fields::<StepPath>();
-    let data = made.body::<Value>();
-    let taken = made.answer::<CallbackTaken<'static>>();
-    let known = "The step was completed before.";
-    for (path, id, about, has_data) in [
-        (
-            "/v1/orders/{id}/steps/{step}",
-            "callBack",
-            "A service says that it has finished work that it had taken with 202. It needs no other token than the one of \
-             the call. The body is the result, which the step judges.",
-            true,
-        ),
-        (
-            "/v1/orders/{id}/steps/{step}/heartbeat",
-            "beat",
-            "A service says that work which it has taken is still going on.",
-            false,
-        ),
-    ] {
-        let operation = Operation::new(path, Method::Post, id, about)
-            .open()
-            .parameters("path", &step)
-            .parameters("query", &made.fields::<CallbackQuery>())
-            .parameters("header", &made.fields::<CallbackHeaders>());
-        let operation = match has_data {
-            true => operation.body(JSON, &data),
-            false => operation,
-        };
-        let operation = operation.answer(200, known, JSON, &taken).answer(
-            202,
-            "It is stored, and the order takes it next.",
-            JSON,
-            &taken,
-        );
-        made.add(
-            operation,
-            &[400, 401, 403, 404, 408, 409, 413, 422, 429, 500, 503],
-        );
-    }
-    let operation = Operation::new(
-        "/v1/orders/{id}/cancel",
-        Method::Post,
-        "cancel",
-        "Cancels an order that has not reached its point of no return: what was done is compensated. Needs the role \
-         `submit`. Where that is not possible any more, the answer is 409 `not-cancelled` and says why.",
-    )
-    .parameters("path", &path)
-    .body(JSON, &cancel)
-    .answer(202, "The order is compensated now.", JSON, &cancelled);
-    made.add(operation, &problems);
 }
 
 fn submit(made: &mut Description) {

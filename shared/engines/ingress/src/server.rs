@@ -27,7 +27,8 @@ use crate::body::Memory;
 use crate::front::Front;
 use crate::order_end_waiters::OrderEndWaiters;
 use crate::queue::Queue;
-use crate::service::{self, Service};
+use crate::routes;
+use crate::service::Service;
 use crate::settings::{Settings, StartError};
 use crate::tls::{self, TlsError};
 use crate::watched::Watched;
@@ -104,7 +105,7 @@ impl Server {
             written,
             ready_at: Mutex::default(),
         };
-        Ok(opened.serve(service::router(service), handing_over))
+        Ok(opened.serve(routes::router(service), handing_over))
     }
 
     /// Begins to listen only for operators ([`Settings::operators`]): no order is accepted.

@@ -1,25 +1,21 @@
-//! The paths of applications, and the state that their requests share.
+//! The state that requests of applications share, and what they do with it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use axum::Router;
-use axum::extract::{Request, State};
-use axum::routing::{get, post};
-use http::StatusCode;
+use axum::extract::State;
 use http::request::Parts;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use triad_console::request::{InPath, in_path, media};
 use triad_console::tokens::Role;
-use triad_console::{Answer, Body, Hidden, answer, not_allowed};
+use triad_console::{Answer, Body, Hidden, answer};
 use triad_core::{OrderId, Timing};
 use triad_operator::operations::{Operations, Problem};
 use triad_runtime::StateStore;
 
-use crate::forms::{GetQuery, Health, HealthStatus, SubmitQuery, query, wait};
+use crate::forms::{GetQuery, SubmitQuery, query, wait};
 use crate::front::Front;
-use crate::open_api;
 use crate::order_end_waiters::OrderEndWaiters;
 use crate::problem::with_next;
 use crate::queue::Queue;
@@ -37,7 +33,7 @@ pub(crate) struct Service<S> {
     pub(crate) timing: Timing,
     /// The fields of payloads whose values are not shown.
     pub(crate) hidden: Hidden,
-    /// Executes events and cancellations.
+    /// Executes what applications do to their orders.
     pub(crate) operations: Option<Arc<dyn Operations>>,
     /// Concurrent ones; further ones wait.
     pub(crate) turns: Semaphore,
@@ -47,97 +43,23 @@ pub(crate) struct Service<S> {
     pub(crate) ready_at: Mutex<Option<Instant>>,
 }
 
-type Shared<S> = State<Arc<Service<S>>>;
+pub(crate) type Shared<S> = State<Arc<Service<S>>>;
 
-/// The paths of applications.
-pub(crate) fn router<S: StateStore>(service: Service<S>) -> Router {
-    let submit = async |State(service): Shared<S>, request: Request| {
-        let (head, body) = request.into_parts();
-        answered(service.take(&head, body).await)
-    };
-    let show = async |State(service): Shared<S>, id: InPath, request: Request| {
-        let (head, _) = request.into_parts();
-        answered(service.show(&head, id).await)
-    };
-    let event = async |State(service): Shared<S>, id: InPath, request: Request| {
-        let (head, body) = request.into_parts();
-        answered(match named(&head, id) {
-            Ok(id) => service.event(&head, id, body).await,
-            Err(problem) => Err(problem),
-        })
-    };
-    let cancel = async |State(service): Shared<S>, id: InPath, request: Request| {
-        let (head, body) = request.into_parts();
-        answered(match named(&head, id) {
-            Ok(id) => service.cancel(&head, id, body).await,
-            Err(problem) => Err(problem),
-        })
-    };
-    let finished = async |State(service): Shared<S>, id: InPath, request: Request| {
-        let (head, body) = request.into_parts();
-        answered(match step(&head, id) {
-            Ok(step) => service.call_back(&head, step, false, body).await,
-            Err(problem) => Err(problem),
-        })
-    };
-    let alive = async |State(service): Shared<S>, id: InPath, request: Request| {
-        let (head, body) = request.into_parts();
-        answered(match step(&head, id) {
-            Ok(step) => service.call_back(&head, step, true, body).await,
-            Err(problem) => Err(problem),
-        })
-    };
-    let ready = async |State(service): Shared<S>| {
-        let ready = service.is_ready().await;
-        answered(ready.and_then(|()| well(HealthStatus::Ready)))
-    };
-    Router::new()
-        .route("/v1/orders", post(submit))
-        .route("/v1/orders/{id}", get(show))
-        .route("/v1/orders/{id}/events", post(event))
-        .route("/v1/orders/{id}/cancel", post(cancel))
-        .route("/v1/orders/{id}/steps/{step}", post(finished))
-        .route("/v1/orders/{id}/steps/{step}/heartbeat", post(alive))
-        .route(
-            "/v1/openapi.json",
-            get(async || answer::of(StatusCode::OK, "application/json", open_api::text())),
-        )
-        .route("/healthz", get(async || answered(well(HealthStatus::Up))))
-        .route("/readyz", get(ready))
-        .method_not_allowed_fallback(async || answered(Err(not_allowed())))
-        .with_state(Arc::new(service))
-}
-
-fn answered(made: Result<Answer, Problem>) -> Answer {
+pub(crate) fn answered(made: Result<Answer, Problem>) -> Answer {
     made.unwrap_or_else(|problem| answer::problem(&with_next(problem)))
 }
 
 /// The order that a path names.
-fn named(head: &Parts, id: InPath) -> Result<OrderId, Problem> {
+pub(crate) fn named(head: &Parts, id: InPath) -> Result<OrderId, Problem> {
     let bad = |why| Problem::bad("bad-order-id", why);
     let fields = in_path(&head.uri, id).map_err(|problem| bad(problem.detail.into_owned()))?;
     let id = fields.iter().next().map(|(_, id)| id).unwrap_or_default();
     OrderId::new(id).map_err(|e| bad(e.to_string()))
 }
 
-/// The order and the step that a path names.
-fn step(head: &Parts, path: InPath) -> Result<(OrderId, String), Problem> {
-    let bad = |why| Problem::bad("bad-order-id", why);
-    let fields = in_path(&head.uri, path).map_err(|problem| bad(problem.detail.into_owned()))?;
-    let field = |name| fields.iter().find(|(known, _)| *known == name);
-    let [id, step] =
-        ["id", "step"].map(|name| field(name).map(|(_, text)| text).unwrap_or_default());
-    let id = OrderId::new(id).map_err(|e| bad(e.to_string()))?;
-    Ok((id, step.to_owned()))
-}
-
-fn well(status: HealthStatus) -> Result<Answer, Problem> {
-    answer::json(StatusCode::OK, &Health { status })
-}
-
 impl<S: StateStore> Service<S> {
     /// Takes an order, or a batch.
-    async fn take(&self, head: &Parts, body: Body) -> Result<Answer, Problem> {
+    pub(crate) async fn take(&self, head: &Parts, body: Body) -> Result<Answer, Problem> {
         self.front.access.check(head, Role::Submit)?;
         let query: SubmitQuery = query(&head.uri)?;
         let wait = wait(query.wait.as_deref(), self.front.limits.wait)?;
@@ -157,7 +79,7 @@ impl<S: StateStore> Service<S> {
     }
 
     /// Shows an order.
-    async fn show(&self, head: &Parts, id: InPath) -> Result<Answer, Problem> {
+    pub(crate) async fn show(&self, head: &Parts, id: InPath) -> Result<Answer, Problem> {
         self.front.access.check(head, Role::Read)?;
         let query: GetQuery = query(&head.uri)?;
         let wait = wait(query.wait.as_deref(), self.front.limits.wait)?;
@@ -166,7 +88,7 @@ impl<S: StateStore> Service<S> {
 
     /// Whether orders can be accepted: the server is not stopping, the store answers, and every storage can be
     /// written. A success is cached for a second.
-    async fn is_ready(&self) -> Result<(), Problem> {
+    pub(crate) async fn is_ready(&self) -> Result<(), Problem> {
         if self.front.stopping.is_cancelled() {
             return Err(Problem::later("stopping", "the server is stopping", 5));
         }

@@ -13,7 +13,7 @@ use crate::error::signed;
 pub(crate) const KEY: &str = attr::ORDER_ID;
 
 /// The columns of a record, in the order of the table.
-pub(crate) const COLUMNS: [&str; 35] = [
+pub(crate) const COLUMNS: [&str; 36] = [
     KEY,
     attr::VERSION,
     attr::PROCESS_STATE,
@@ -48,14 +48,15 @@ pub(crate) const COLUMNS: [&str; 35] = [
     attr::SEARCH_1,
     attr::SEARCH_2,
     attr::CAMPAIGN,
-    ADDED,
+    ADDED[0],
+    ADDED[1],
 ];
 
-/// The column that version 3 of the tables has added.
-pub(crate) const ADDED: &str = attr::EVENTS;
+/// The columns that versions 3 and 4 of the tables have added, one each.
+pub(crate) const ADDED: [&str; 2] = [attr::EVENTS, attr::AMENDMENT];
 
 /// Position of the column with the time of expiry.
-const EXPIRES_AT: usize = COLUMNS.len() - stored::SEARCH.len() - 3;
+const EXPIRES_AT: usize = COLUMNS.len() - stored::SEARCH.len() - ADDED.len() - 2;
 
 /// The columns that an index holds. A write that changes none of them does not touch the indexes.
 pub(crate) const INDEXED: [&str; 10] = [
@@ -183,13 +184,13 @@ pub(crate) fn decode(row: &Row<'_>, now_s: i64) -> Result<Option<Order>, StoreEr
     order.map(Some).map_err(|e| StoreError::Item(e.to_string()))
 }
 
-/// The checksum of a record. The last column counts only if it has a value: rows of earlier versions have none.
+/// The checksum of a record. The columns that were added count only up to the last one with a value: rows of earlier
+/// versions have none.
 fn sum_of_record(values: &[ValueRef<'_>; COLUMNS.len()]) -> i64 {
-    let counted = match values {
-        [earlier @ .., ValueRef::Null] => earlier,
-        all => &all[..],
-    };
-    checksum(counted.iter().copied())
+    let (earlier, added) = values.split_at(COLUMNS.len() - ADDED.len());
+    let last = added.iter().rposition(|value| *value != ValueRef::Null);
+    let counted = &added[..last.map_or(0, |last| last + 1)];
+    checksum(earlier.iter().chain(counted).copied())
 }
 
 /// CRC-32C of values, each with its type and its length.

@@ -12,9 +12,9 @@ use crate::{catalogue, record, tally};
 
 /// Application id in the file's header: "TRIA".
 const APPLICATION: i32 = 0x5452_4941;
-/// Version of the tables: 2 added the topics, 3 the events of orders. A file of a later version is not opened, and one of
+/// Version of the tables: 2 added the topics, 3 the events of orders, 4 their amendments. A file of a later version is not opened, and one of
 /// an earlier version is upgraded by its owner.
-const VERSION: i32 = 3;
+const VERSION: i32 = 4;
 /// Name of the file in the directory.
 const FILE: &str = "triad.sqlite";
 /// The file of version 1 in the directory.
@@ -117,7 +117,12 @@ pub(crate) fn owner(dir: &Path, syncs: Syncs) -> Result<Connection, OpenError> {
     match (application, version) {
         // The first case is a new file, or one whose process died before it had created the tables.
         (0, 0) | (APPLICATION, VERSION) => {}
-        (APPLICATION, 2) => add_column(&db).map_err(|e| OpenError::of_file(&file, &e))?,
+        (APPLICATION, 2) => {
+            add_columns(&db, &record::ADDED).map_err(|e| OpenError::of_file(&file, &e))?
+        }
+        (APPLICATION, 3) => {
+            add_columns(&db, &record::ADDED[1..]).map_err(|e| OpenError::of_file(&file, &e))?
+        }
         _ => return Err(foreign(file, application, version)),
     }
     let failed = |e| OpenError::of_file(&file, &e);
@@ -130,9 +135,12 @@ pub(crate) fn owner(dir: &Path, syncs: Syncs) -> Result<Connection, OpenError> {
     Ok(db)
 }
 
-/// Upgrades the tables of version 2, which have no column for events. SQLite changes no row for that.
-fn add_column(db: &Connection) -> rusqlite::Result<()> {
-    let add = format!("ALTER TABLE order_state ADD COLUMN {}", record::ADDED);
+/// Upgrades the tables of an earlier version, which have no such columns. SQLite changes no row for that.
+fn add_columns(db: &Connection, missing: &[&str]) -> rusqlite::Result<()> {
+    let add = missing
+        .iter()
+        .map(|name| format!("ALTER TABLE order_state ADD COLUMN {name}"));
+    let add = add.collect::<Vec<_>>().join("; ");
     let tx = format!("BEGIN IMMEDIATE; {add}; PRAGMA user_version = {VERSION}; COMMIT");
     db.execute_batch(&tx)
 }

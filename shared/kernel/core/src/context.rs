@@ -59,8 +59,8 @@ pub struct NeedsDetails;
 pub struct Context<'a> {
     /// The definition that the order runs on.
     pub workflow: &'a Workflow,
-    /// The order's details as submitted; `None` if they have not been read. A decision that needs them
-    /// then ends with [`NeedsDetails`] or [`Decision::NeedsDetails`](crate::Decision::NeedsDetails).
+    /// The order's details as submitted, without its [amendment](crate::amend); `None` if they have not been read. A
+    /// decision that needs them then ends with [`NeedsDetails`] or [`Decision::NeedsDetails`](crate::Decision::NeedsDetails).
     pub details: Option<&'a Value>,
     /// The installation's spans, in milliseconds.
     pub timing: Timing,

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use triad_workflow::{EvalError, Expression, Scope, StepIndex, Template, Workflow};
 
+use crate::amend;
 use crate::context::{Context, NeedsDetails};
 use crate::declared;
 use crate::ids::Priority;
@@ -19,7 +20,7 @@ pub(crate) fn scope<'a>(
     expressions: impl IntoIterator<Item = &'a Expression>,
     output: Option<&Value>,
 ) -> Result<Scope, NeedsDetails> {
-    let details = ctx.details.ok_or(NeedsDetails)?;
+    let details = amend::details(order, ctx.details.ok_or(NeedsDetails)?);
     let expressions = expressions.into_iter();
     let named: BTreeSet<&str> = expressions
         .flat_map(|e| e.steps().iter().map(String::as_str))
@@ -40,7 +41,7 @@ pub(crate) fn scope<'a>(
         };
         outputs.push((record.step.as_str(), output));
     }
-    Ok(Scope::new(&facts, details, outputs, output))
+    Ok(Scope::new(&facts, &details, outputs, output))
 }
 
 /// An input, or why its expressions have no value for this order.

@@ -8,6 +8,7 @@
 //! Time, claim ids and definitions are arguments; messages are plain data.
 
 pub mod agent;
+pub mod amend;
 pub mod attention;
 mod beside;
 pub mod breaker;

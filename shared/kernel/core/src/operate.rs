@@ -3,6 +3,7 @@
 use serde_json::Value;
 use triad_workflow::{EvalError, StepId};
 
+use crate::amend::NotAmended;
 use crate::context::{Context, NeedsDetails};
 use crate::ids::{Attempt, CampaignId};
 use crate::input;
@@ -46,6 +47,13 @@ pub enum Action {
     /// Note that an order in Error or CompensationFailed was put right by hand: it needs no
     /// operator any more. Its state stays. Refused if it is closed already.
     Close,
+    /// Replace details of an order that is Pending, Processing or in Error. Refused if a step has read what changes,
+    /// and in the other cases of [`NotAmended`].
+    Amend {
+        /// A merge patch (RFC 7396) over the details as they are now: fields that are null are removed. At most
+        /// [`MAX_AMENDMENT_BYTES`](crate::amend::MAX_AMENDMENT_BYTES), also together with earlier ones.
+        patch: Value,
+    },
     /// Start no further step of an order that has not finished, until it is resumed. A request that is out
     /// may still be answered. Refused if the order is paused already.
     Pause,
@@ -88,6 +96,7 @@ impl Action {
             Self::Cancel => "cancel",
             Self::RetryCompensation => "retry-compensation",
             Self::Close => "close",
+            Self::Amend { .. } => "amend",
             Self::Pause => "pause",
             Self::Resume => "resume",
             Self::Resolve { .. } => "resolve",
@@ -174,6 +183,12 @@ pub enum OperationRefusal {
         /// Why not, for a person.
         why: String,
     },
+    /// The details cannot be amended so.
+    #[error("the details cannot be amended: {0}")]
+    NotAmended(NotAmended),
+    /// The details are already as the amendment would make them. This is no failure: the act is a repetition.
+    #[error("the details are so already")]
+    AmendedAlready,
     /// The act is part of a campaign that has acted on the order before.
     #[error("campaign {0} has acted on the order already")]
     ActedOn(CampaignId),

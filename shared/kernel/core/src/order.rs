@@ -76,6 +76,9 @@ pub struct Order {
     /// them, and those that a step has taken. At most [`MAX_KEPT`](crate::received::MAX_KEPT) of the first, and of the
     /// second as many as the steps wait for in all.
     pub events: Vec<KeptEvent>,
+    /// What was replaced in the details since they were submitted, as a merge patch over them (RFC 7396): see
+    /// [`amend`](crate::amend). `None` if they are as submitted.
+    pub amendment: Option<Value>,
     /// The campaign that acted on the order last; `None` if none has. Earlier ones are in the timeline: see
     /// [`is_acted_on_by`](Self::is_acted_on_by).
     pub campaign: Option<CampaignId>,
@@ -299,6 +302,7 @@ impl Order {
             paused: None,
             closed: None,
             events: Vec::new(),
+            amendment: None,
             campaign: None,
         }
     }

@@ -79,6 +79,9 @@ pub mod attribute {
     pub const CLOSED: &str = "Closed";
     /// Events from outside that are kept or were taken, as a JSON list; absent if there are none.
     pub const EVENTS: &str = "Events";
+    /// What was replaced in the details since they were submitted, as a JSON merge patch; absent if they are as
+    /// submitted.
+    pub const AMENDMENT: &str = "Amendment";
     /// Id of the campaign that acted on the order last; absent if none has.
     pub const CAMPAIGN: &str = "Campaign";
     /// A number unique to the last write, by which its writer recognises it.
@@ -216,6 +219,9 @@ pub fn encode(order: &Order, token: u64, retention: Millis) -> Vec<(&'static str
     if !order.events.is_empty() {
         put(attr::EVENTS, json(&order.events));
     }
+    if let Some(amendment) = &order.amendment {
+        put(attr::AMENDMENT, json(amendment));
+    }
     if let Some(campaign) = &order.campaign {
         put(attr::CAMPAIGN, text(campaign.to_string()));
     }
@@ -305,6 +311,7 @@ pub fn decode(read: impl Fn(&str) -> Result<Option<Scalar>, NotScalar>) -> Resul
         paused: item.optional_json(attr::PAUSED)?,
         closed: item.optional_json(attr::CLOSED)?,
         events: item.optional_json(attr::EVENTS)?.unwrap_or_default(),
+        amendment: item.optional_json(attr::AMENDMENT)?,
         campaign: item
             .optional_string(attr::CAMPAIGN)?
             .map(|id| id.parse().map_err(|e| bad(attr::CAMPAIGN, e)))

@@ -224,6 +224,8 @@ pub enum IncidentKind {
     CompensationRetried,
     /// An operator closed the order by hand.
     Closed,
+    /// Details were replaced; the note names the parts, without their values.
+    Amended,
     /// An operator paused the order.
     Paused,
     /// An operator resumed the paused order.
@@ -232,4 +234,32 @@ pub enum IncidentKind {
     Resolved,
     /// An operator moved the order to another version of its workflow.
     Migrated,
+}
+
+impl IncidentKind {
+    /// What an operator or an application did, in a word such as `cancelled`; `None` of all else.
+    #[must_use]
+    pub fn act(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Resubmitted => "resubmitted",
+            Self::Cancelled => "cancelled",
+            Self::CompensationRetried => "compensation retried",
+            Self::Closed => "closed",
+            Self::Amended => "amended",
+            Self::Paused => "paused",
+            Self::Resumed => "resumed",
+            Self::Resolved => "resolved",
+            Self::Migrated => "migrated",
+            Self::AttemptFailed
+            | Self::CompensationFailed
+            | Self::Completed
+            | Self::Compensated
+            | Self::Abandoned
+            | Self::CompensationBegan
+            | Self::Deferred
+            | Self::InProgress
+            | Self::Probed
+            | Self::Late => return None,
+        })
+    }
 }

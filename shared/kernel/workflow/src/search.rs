@@ -135,6 +135,11 @@ impl SearchKeys {
         self.0.iter().map(|(name, _)| name)
     }
 
+    /// The declared names, sorted, each with the expression of its value.
+    pub fn expressions(&self) -> impl Iterator<Item = (&SearchName, &Expression)> {
+        self.0.iter().map(|(name, expression)| (name, expression))
+    }
+
     /// Computes the keys of an order with these details, sorted by name. A name for which the order has no
     /// value that can be a key is left out. All expressions together may do the work of one scope,
     /// [`MAX_WORK`](crate::expr::MAX_WORK); an expression for which too little of it is left has no value.

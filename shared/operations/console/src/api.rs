@@ -21,7 +21,7 @@ use crate::desk::Desk;
 use crate::events;
 use crate::open_api;
 pub(crate) use crate::open_api::ROOT;
-use crate::request::{InPath, in_path, media};
+use crate::request::{InPath, exact_json, in_path, media};
 
 /// The media type of answers that Triad's own client reads ([`triad_operator::operations::Answer::exact`]).
 const EXACT: &str = "application/vnd.triad+json";
@@ -188,7 +188,7 @@ fn wrong_query(route: &Route, why: &str) -> Problem {
 /// A JSON body.
 fn object(headers: &HeaderMap, body: &[u8]) -> Result<Map<String, Value>, Problem> {
     media(headers, &["application/json"])?;
-    serde_json::from_slice(body).map_err(|e| Problem::bad("bad-body", format!("the body: {e}")))
+    exact_json(body, 400)
 }
 
 async fn listen(

@@ -4,7 +4,9 @@ use axum::extract::RawPathParams;
 use axum::extract::rejection::RawPathParamsRejection;
 use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, Uri};
+use serde::de::DeserializeOwned;
 use triad_operator::operations::Problem;
+use triad_workflow::numbers;
 
 /// The decoded fields of a path, or why they cannot be decoded.
 pub type InPath = Result<RawPathParams, RawPathParamsRejection>;
@@ -56,6 +58,21 @@ pub fn media(headers: &HeaderMap, known: &[&'static str]) -> Result<&'static str
             Err(Problem::new(415, "unsupported-media-type", text))
         }
     }
+}
+
+/// Reads a body that is JSON and whose numbers can all be kept.
+///
+/// # Errors
+/// [`Problem`] with this status: `bad-body` if the body is not what it has to be, `number-out-of-range` if one of its
+/// numbers would be rounded.
+pub fn exact_json<T: DeserializeOwned>(body: &[u8], status: u16) -> Result<T, Problem> {
+    let bad = |why: String| Problem::new(status, "bad-body", format!("the body: {why}"));
+    let text = std::str::from_utf8(body).map_err(|e| bad(e.to_string()))?;
+    if let Some(place) = numbers::altered(text) {
+        let why = format!("the number at {place} would be rounded: send it as a text");
+        return Err(Problem::new(status, "number-out-of-range", why));
+    }
+    serde_json::from_str(text).map_err(|e| bad(e.to_string()))
 }
 
 #[cfg(test)]

@@ -10,12 +10,12 @@ use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt, Full};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
-use serde::de::IgnoredAny;
 use serde_json::json;
 use triad_console::{Answer, Answers, Body, Caller, Keys, MAX_BODY_BYTES};
 use triad_operator::operations::Operations;
 use triad_runtime::{Clock, Entropy};
 
+use crate::parse_errors::not_json;
 use crate::request_context::Mcp;
 
 /// The path at which [`Mounted`] speaks the Model Context Protocol.
@@ -48,9 +48,9 @@ impl<C: Clock, E: Entropy> Mounted<C, E> {
             Err(refused) => return *refused,
         };
         if request.method() == Method::POST
-            && let Err(e) = serde_json::from_slice::<IgnoredAny>(request.body())
+            && let Some(why) = not_json(request.body())
         {
-            return no_json(&e);
+            return no_json(&format!("the body {why}"));
         }
         let operations = Arc::clone(self.api.operations());
         let visit = Arc::clone(&self.mcp).visit(operations, caller);
@@ -75,9 +75,9 @@ impl<C: Clock, E: Entropy> Mounted<C, E> {
 }
 
 /// The answer to a body that is no JSON: the error of JSON-RPC 2.0, section 5.1, for a message whose id is not known.
-fn no_json(error: &serde_json::Error) -> Answer {
+fn no_json(why: &str) -> Answer {
     let message = json!({"jsonrpc": "2.0", "id": null, "error": {
-        "code": -32700, "message": format!("the body is not JSON: {error}")}});
+        "code": -32700, "message": why}});
     let mut answer = Answer::new(Body::from(message.to_string()));
     *answer.status_mut() = StatusCode::BAD_REQUEST;
     let media = HeaderValue::from_static("application/json");

@@ -16,6 +16,7 @@ use tokio::io::{
 };
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use triad_workflow::numbers;
 
 /// Longest line that is read, in bytes: 1 MiB. A longer line is skipped, and answered with an error.
 pub const MAX_LINE_BYTES: usize = 1024 * 1024;
@@ -109,7 +110,7 @@ async fn check(
                 let why = format!("the line is longer than {MAX_LINE_BYTES} bytes");
                 let _ = wrong.send(why).await;
             }
-            _ => match not_json(&line) {
+            _ => match unreadable(&line) {
                 None => checked.write_all(&line).await?,
                 Some(why) => {
                     let _ = wrong.send(why).await;
@@ -119,12 +120,26 @@ async fn check(
     }
 }
 
-/// Why a line is not JSON; `None` if it is, or is blank.
-fn not_json(line: &[u8]) -> Option<String> {
+/// Why a line cannot be read; `None` if it can, or is blank.
+fn unreadable(line: &[u8]) -> Option<String> {
     let text = line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(line);
-    let read = serde_json::from_slice::<IgnoredAny>(text);
-    let error = read.err().filter(|_| !text.trim_ascii().is_empty())?;
-    Some(format!("the line is not JSON: {error}"))
+    match text.trim_ascii() {
+        [] => None,
+        text => not_json(text).map(|why| format!("the line {why}")),
+    }
+}
+
+/// Why a message is not JSON whose numbers can all be kept; `None` if it is.
+pub(crate) fn not_json(message: &[u8]) -> Option<String> {
+    if let Err(e) = serde_json::from_slice::<IgnoredAny>(message) {
+        return Some(format!("is not JSON: {e}"));
+    }
+    let place = std::str::from_utf8(message)
+        .ok()
+        .and_then(numbers::altered)?;
+    Some(format!(
+        "has a number that would be rounded, at {place}: send it as a text"
+    ))
 }
 
 /// Reads the rest of a line, and drops it.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::Value;
+use triad_core::amend;
 use triad_core::inspect::{ServiceCall, calls};
 use triad_core::pass::Snapshot;
 use triad_core::{Order, StepState, Timing};
@@ -15,7 +16,7 @@ use triad_workflow::{StepId, Workflow};
 /// The details of an order and the calls of its steps.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Inputs {
-    /// The details as they were submitted.
+    /// The details as they are now, with their amendment.
     pub details: Value,
     /// The steps, in the workflow's order.
     pub steps: Vec<StepInputs>,
@@ -182,7 +183,7 @@ where
         });
     }
     Ok(Inputs {
-        details: details.as_ref().clone(),
+        details: amend::details(order, &details).into_owned(),
         steps,
     })
 }

@@ -116,11 +116,14 @@ impl Now {
 }
 
 impl ActOutcome {
-    /// The outcome as one of three results. An order that is not found counts as refused.
+    /// The outcome as one of three results. An order that is not found counts as refused, and an amendment that was
+    /// made before as done.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         match self {
-            Self::Done(_) | Self::Migrated { .. } => Verdict::Done,
+            Self::Done(_)
+            | Self::Migrated { .. }
+            | Self::Refused(OperationRefusal::AmendedAlready) => Verdict::Done,
             Self::Refused(_)
             | Self::NotMovable(_)
             | Self::NotCorrected(_)

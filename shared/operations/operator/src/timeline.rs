@@ -299,14 +299,7 @@ fn of_incident(incident: &Incident, events: &mut Vec<Event>) {
         }
         IncidentKind::Late => "the deadline of the order has passed; it goes on".to_owned(),
         IncidentKind::Probed => "the service was asked whether the effect happened".to_owned(),
-        IncidentKind::Resubmitted => "resubmitted".to_owned(),
-        IncidentKind::Cancelled => "cancelled".to_owned(),
-        IncidentKind::CompensationRetried => "compensation retried".to_owned(),
-        IncidentKind::Closed => "closed".to_owned(),
-        IncidentKind::Paused => "paused".to_owned(),
-        IncidentKind::Resumed => "resumed".to_owned(),
-        IncidentKind::Resolved => "resolved".to_owned(),
-        IncidentKind::Migrated => "migrated".to_owned(),
+        act => act.act().unwrap_or_default().to_owned(),
     };
     let act = incident
         .act

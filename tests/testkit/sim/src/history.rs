@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use foldhash::fast::FixedState;
+use serde_json::Value;
 use triad_core::OrderId;
 use triad_core::message::AlertKind;
 use triad_workflow::StepIndex;
@@ -26,6 +27,8 @@ pub(crate) struct History {
     pub waits: HashMap<Leg, Wait, FixedState>,
     /// The service that was called for the effect of each key.
     pub places: HashMap<String, &'static str, FixedState>,
+    /// The details of an order when its step was started, by the key of the step's action.
+    pub begun_with: HashMap<String, Value, FixedState>,
     /// Orders that were migrated to another version.
     pub moved: BTreeSet<OrderId>,
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use triad_core::amend::NotAmended;
 use triad_core::downstream::{DownstreamAction, ForcedTo};
 use triad_core::{
     Action, Attempt, Direction, IdempotencyKey, Operation, OperationRefusal, OperatorAct, Order,
@@ -18,7 +19,7 @@ use triad_workflow::{AgentName, StepId, StepIndex, Workflow};
 use crate::campaigns;
 use crate::checks::doubts;
 use crate::definitions::{self, AGENTS};
-use crate::kernel::{InstanceId, OUTSIDE, Owner};
+use crate::kernel::{InstanceId, OUTSIDE, Owner, Rng};
 use crate::ports::Ports;
 use crate::setup::{ASKS_LATE_AFTER_MS, ROUND_MS};
 use crate::world::{State, World};
@@ -115,6 +116,13 @@ fn reach_refusal(state: &mut State, refusal: &OperationRefusal) {
         OperationRefusal::InDoubt(_) => "refusal: in doubt",
         OperationRefusal::Step { .. } => "refusal: step",
         OperationRefusal::Already(_) => "refusal: already",
+        OperationRefusal::AmendedAlready => "refusal: amended already",
+        OperationRefusal::NotAmended(why) => match why {
+            NotAmended::Read(_) => "refusal: read by a step",
+            NotAmended::Searched(_) => "refusal: read by a search key",
+            NotAmended::Misfits(_) => "refusal: amended details do not fit",
+            _ => "refusal: no amendment",
+        },
         // A refusal only of acts that belong to a campaign.
         OperationRefusal::ActedOn(_) => "refusal: acted on",
     });
@@ -148,6 +156,10 @@ fn some_action(state: &mut State, order: &Order) -> Option<Action> {
     if order.paused.is_some() && !anything {
         return Some(Action::Resume);
     }
+    let may_be_amended = matches!(name, "" | "Pending" | "Processing" | "Error");
+    if may_be_amended && state.kernel.rng.chance(250) {
+        return Some(some_amendment(&mut state.kernel.rng));
+    }
     let stopped = matches!(name, "Error" | "CompensationFailed");
     if stopped && state.kernel.rng.chance(400) {
         return some_resolution(state, order);
@@ -159,6 +171,22 @@ fn some_action(state: &mut State, order: &Order) -> Option<Action> {
         *input = some_correction(state, order);
     }
     Some(action)
+}
+
+/// A random amendment of one or two fields; sometimes none that is possible. No event has the amended sum.
+fn some_amendment(rng: &mut Rng) -> Action {
+    let mut patch = json!({});
+    for _ in 0..rng.below(3) {
+        match rng.below(7) {
+            0 => patch["item"] = json!(rng.below(1_000)),
+            1 => patch["gift"] = json!(rng.chance(500)),
+            2 => patch["sum"] = json!(rng.between(100, 102)),
+            3 => patch["note"] = json!("n".repeat(rng.below(120) as usize)),
+            4 => patch["note"] = Value::Null,
+            _ => patch["extra"] = json!(rng.below(3)),
+        }
+    }
+    Action::Amend { patch }
 }
 
 /// A random other input for some step, mostly valid.

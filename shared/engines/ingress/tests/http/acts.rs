@@ -1,4 +1,4 @@
-//! What applications do to their orders: events and cancellations.
+//! What applications do to their orders: events, amendments and cancellations.
 
 use std::time::Duration;
 
@@ -14,10 +14,14 @@ use crate::common::client::{Said, read};
 use crate::common::document::check;
 use crate::common::{Made, World, order};
 
-/// The two paths, each with a body that it takes.
-pub fn paths() -> [(&'static str, Value); 2] {
+/// The paths, each with a body that it takes.
+pub fn paths() -> [(&'static str, Value); 3] {
     [
         ("events", json!({"event": "paid", "data": {"sum": 5}})),
+        (
+            "amend",
+            json!({"details": {"to": "Lyon"}, "why": "the customer has moved"}),
+        ),
         ("cancel", json!({"why": "the customer changed his mind"})),
     ]
 }
@@ -115,6 +119,85 @@ async fn an_application_cancels_its_order() {
     assert_eq!(none.is(), (404, "no-such-order".to_owned()));
     let silent = world.act("1", "cancel", &json!({"why": ""})).await;
     assert_eq!(silent.is(), (400, "bad-why".to_owned()));
+}
+
+#[tokio::test]
+async fn an_application_amends_its_order() {
+    let world = World::start().await;
+    world.submit("1").await;
+    let amend = async |details: Value| {
+        let body = json!({"details": details, "why": "the customer has moved"});
+        world.act("1", "amend", &body).await
+    };
+    let said = amend(json!({"to": {"city": "Lyon"}, "n": null})).await;
+    assert_eq!(said.status, 200, "{said:?}");
+    let answer = json!({"kind": "amended", "order_id": "1", "text": "Pending"});
+    assert_eq!(said.json(), answer);
+    let stored = world.stored("1").await.unwrap();
+    assert_eq!(
+        stored.amendment,
+        Some(json!({"to": {"city": "Lyon"}, "n": null}))
+    );
+    let line = stored.incidents.last().unwrap();
+    let act = line.act.as_ref().unwrap();
+    assert_eq!(act.by, "an application");
+    assert_eq!(line.note.as_deref(), Some("details.n, details.to"));
+    let again = amend(json!({"to": {"city": "Lyon"}})).await;
+    assert_eq!(again.json()["text"], "the details are so already");
+    assert_eq!(world.stored("1").await.unwrap().version, stored.version);
+    world.finish("1").await;
+    let late = amend(json!({"to": {"city": "Nice"}})).await;
+    assert_eq!(late.is(), (409, "not-amended".to_owned()));
+    assert!(late.json()["next"].is_string(), "{late:?}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_amended_is_told_with_its_reason() {
+    let world = World::start().await;
+    let strict = json!({"order_id": "1", "workflow": "strict", "details": {"n": 1}});
+    assert_eq!(world.client.post("/v1/orders", &strict).await.status, 201);
+    for (body, is, reason) in [
+        (
+            r#"{"details": {"n": "x"}, "why": "w"}"#,
+            (409, "not-amended"),
+            "details.n is a string",
+        ),
+        (
+            r#"{"details": {}, "why": "w"}"#,
+            (409, "not-amended"),
+            "no field",
+        ),
+        (r#"{"details": [], "why": "w"}"#, (422, "bad-body"), ""),
+        (r#"{"details": {"a": 1}}"#, (422, "bad-body"), "why"),
+        (r#"{"details": {"a": 1}, "why": ""}"#, (400, "bad-why"), ""),
+        (
+            r#"{"details": {"a": 12345678901234567890123}, "why": "w"}"#,
+            (422, "number-out-of-range"),
+            "details.a",
+        ),
+    ] {
+        let json = ("content-type", "application/json");
+        let client = &world.client;
+        let said = client
+            .send("POST", "/v1/orders/1/amend", &[json], body.as_bytes())
+            .await;
+        assert_eq!(said.is(), (is.0, is.1.to_owned()), "{body}: {said:?}");
+        let detail = said.json()["detail"].as_str().unwrap().to_owned();
+        assert!(detail.contains(reason), "{body}: {detail}");
+    }
+    let none = json!({"details": {"a": 1}, "why": "w"});
+    let said = world.act("none", "amend", &none).await;
+    assert_eq!(said.is(), (404, "no-such-order".to_owned()));
+    assert_eq!(world.stored("1").await.unwrap().amendment, None);
+    // The digits of an event are kept, too.
+    world.submit_waiting("2").await;
+    let client = &world.client;
+    let event = br#"{"event": "paid", "data": 0.12345678901234567891}"#;
+    let json = ("content-type", "application/json");
+    let said = client
+        .send("POST", "/v1/orders/2/events", &[json], event)
+        .await;
+    assert_eq!(said.is(), (422, "number-out-of-range".to_owned()));
 }
 
 #[tokio::test]

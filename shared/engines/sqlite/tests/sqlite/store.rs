@@ -12,7 +12,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use triad_core::received::KeptEvent;
-use triad_core::{Attempt, StepState, Timestamp, Version};
+use triad_core::{Attempt, Order, StepState, Timestamp, Version};
 use triad_runtime::ports::OperatorStore;
 use triad_runtime::{Created, DefinitionStore, StateStore, StoreError, Write, Written};
 use triad_sim::contract::{self, OnThreads, TimedStore};
@@ -405,7 +405,7 @@ fn a_file_of_another_program_or_of_a_later_version_is_refused() {
             60,
             Foreign::Later {
                 version: 7,
-                known: 3,
+                known: 4,
             },
         ),
         (68, Foreign::Program),
@@ -663,38 +663,63 @@ async fn an_output_is_deleted_with_its_record() {
     assert_eq!(left, "stays");
 }
 
-/// Makes the tables those of an earlier version, which had no events.
-fn without_events(db: &Connection, version: i32) {
-    db.execute_batch("ALTER TABLE order_state DROP COLUMN Events")
-        .unwrap();
+/// Makes the tables those of an earlier version, which had no amendments and, before the third, no events.
+fn of_version(db: &Connection, version: i32) {
+    let later = ["Amendment", "Events"]
+        .into_iter()
+        .take((4 - version.max(2)) as usize);
+    for column in later {
+        db.execute_batch(&format!("ALTER TABLE order_state DROP COLUMN {column}"))
+            .unwrap();
+    }
     db.pragma_update(None, "user_version", version).unwrap();
 }
 
 #[tokio::test]
-async fn a_file_of_the_second_version_is_upgraded_in_its_place() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = open(dir.path());
-    assert_eq!(store.create(vec![new("7")]).await, [Ok(Created::Created)]);
-    drop(store);
-    let db = Connection::open(dir.path().join("triad.sqlite")).unwrap();
-    without_events(&db, 2);
-    drop(db);
-    let store = open(dir.path());
-    let order = store.load(vec![id("7")]).await.remove(0).unwrap();
-    let mut next = order.expect("its checksum still fits");
-    let expected = next.version;
-    next.version = expected.next();
-    next.events.push(KeptEvent {
+async fn a_file_of_an_earlier_version_is_upgraded_in_its_place() {
+    for version in [2, 3] {
+        let dir = tempfile::tempdir().unwrap();
+        let store = open(dir.path());
+        assert_eq!(store.create(vec![new("7")]).await, [Ok(Created::Created)]);
+        let mut is = store.load(vec![id("7")]).await.remove(0).unwrap().unwrap();
+        if version == 3 {
+            is = kept(&store, &is, with_event).await;
+        }
+        drop(store);
+        let db = Connection::open(dir.path().join("triad.sqlite")).unwrap();
+        of_version(&db, version);
+        drop(db);
+        let store = open(dir.path());
+        let read = store.load(vec![id("7")]).await.remove(0);
+        assert_eq!(read, Ok(Some(is.clone())), "its checksum still fits");
+        is = kept(&store, &is, |next| next.amendment = Some(json!({"a": 1.5}))).await;
+        if version == 2 {
+            is = kept(&store, &is, with_event).await;
+        }
+        kept(&store, &is, |next| next.amendment = None).await;
+    }
+}
+
+fn with_event(order: &mut Order) {
+    order.events.push(KeptEvent {
         event: "paid".into(),
         id: "e-1".into(),
         at: Timestamp(1),
         step: None,
         data: Some(json!(7)),
     });
-    let write = Write::silent(expected, Arc::new(next.clone()), 1);
+}
+
+/// Writes the next version of an order, and reads it again.
+async fn kept(store: &SqliteStore<Hand>, order: &Order, change: impl Fn(&mut Order)) -> Order {
+    let mut next = order.clone();
+    next.version = order.version.next();
+    change(&mut next);
+    let write = Write::silent(order.version, Arc::new(next.clone()), 1);
     assert_eq!(store.commit(vec![write]).await, [Ok(Written::Written)]);
-    let read = store.load(vec![id("7")]).await.remove(0).unwrap();
-    assert_eq!(read, Some(next));
+    let read = store.load(vec![order.id.clone()]).await.remove(0);
+    assert_eq!(read, Ok(Some(next.clone())));
+    next
 }
 
 /// Version 1 had its file in a folder of its own, without topics.
@@ -709,7 +734,7 @@ async fn a_file_of_the_first_version_is_upgraded_and_kept() {
     let db = Connection::open(earlier.join("state.sqlite")).unwrap();
     db.execute_batch("DROP VIEW messages; DROP TABLE records; DROP TABLE topics;")
         .unwrap();
-    without_events(&db, 1);
+    of_version(&db, 1);
     let clock = Hand::at(10_000);
     let guest = SqliteStore::join(dir.path(), clock, Millis(1)).unwrap_err();
     assert!(guest.to_string().contains("has version 1"), "{guest}");

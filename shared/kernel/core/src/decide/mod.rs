@@ -28,6 +28,7 @@ use waits::Taken;
 
 use triad_workflow::StepIndex;
 
+use crate::amend;
 use crate::context::{Context, NeedsDetails};
 use crate::doubt;
 use crate::due;
@@ -365,7 +366,7 @@ fn admit(ctx: &Context<'_>, order: &Order, now: Timestamp) -> Decision {
     }
     let mut next = next_version(order, Writer::Supervisor);
     if let (Some(schema), Some(details)) = (&ctx.workflow.details, ctx.details) {
-        match schema.misfits(details) {
+        match schema.misfits(&amend::details(order, details)) {
             Ok(misfits) if misfits.is_empty() => {}
             Ok(misfits) => {
                 let misfits: Vec<String> = misfits.iter().map(ToString::to_string).collect();

@@ -1,5 +1,6 @@
 //! Decisions of the core for every event.
 
+mod amend;
 mod at_once;
 mod bounds;
 mod budget;

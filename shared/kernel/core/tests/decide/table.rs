@@ -70,48 +70,49 @@ ambiguous             | fin   fin   fin     fin     fin       fin  fin   fin    
 not-compensated            | fin   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     F         fin      vain      wrong
 not-compensated in doubt   | rep   fin   fin     fin     fin       fin  fin   fin    fin       fin     fin     rep   rep     rep     rep     F         fin      vain      wrong";
 
-/// Columns: operators' acts. A refusal is because of the `state`, the `step`, a `doubt`, the `pivot`, or because the
-/// act would change nothing (`so`).
+/// Columns: operators' acts. An amendment is of a part of the details that no expression reads, or of the one that some
+/// steps read. A refusal is because of the `state`, the `step`, a `doubt`, the `pivot`, because a step has `read` what
+/// would change, or because the act would change nothing (`so`).
 const OPERATORS: &str = "
-                      | resubmit correct cancel retry-compensation close pause resume applied not-applied
-new                   | state    state   U      state      state P     so     state   state
-paused                | state    state   U      state      state so    P      state   state
-set aside             | state    state   U      state      state P     so     state   state
-set aside paused      | state    state   U      state      state so    P      state   state
-running paused        | state    state   U      state      state so    P      state   state
-running paused unheard| state    state   U      state      state so    P      state   state
-retry-due             | state    state   U      state      state P     so     state   state
-skipped               | state    state   U      state      state P     so     state   state
-running               | state    state   U      state      state P     so     state   state
-running unheard       | state    state   U      state      state P     so     state   state
-running pivot         | state    state   pivot  state      state P     so     state   state
-running once          | state    state   U      state      state P     so     state   state
-running once unheard| state    state   U      state      state P     so     state   state
-probing               | state    state   U      state      state P     so     state   state
-probing unheard       | state    state   U      state      state P     so     state   state
-deferred                | state    state   U      state      state P     so     state   state
-failed                | state    state   U      state      state P     so     state   state
-parked                | state    state   U      state      state P     so     state   state
-parked timer          | state    state   U      state      state P     so     state   state
-parked paused         | state    state   U      state      state so    P      state   state
-taken                 | state    state   U      state      state P     so     state   state
-taken paused          | state    state   U      state      state so     P     state   state
-asked                 | state    state   U      state      state P     so     state   state
-compensation-due              | state    state   state  state      state U     so     state   state
-compensating               | state    state   state  state      state U     so     state   state
-compensating unheard       | state    state   state  state      state U     so     state   state
-compensating paused        | state    state   state  state      state so    U      state   state
-compensation-deferred           | state    state   state  state      state U     so     state   state
-compensation-failed           | state    state   state  state      state U     so     state   state
-completed             | state    state   state  state      state state so     state   state
-refused               | P        P       U      state      E     state so     step    step
-refused confirmed     | P        P       U      state      E     state so     step    step
-refused closed        | P        P       U      state      so    state so     step    step
-failed in doubt       | doubt    step    U      state      E     state so     P       P
-compensated                | P        P       state  state      state state so     step    step
-ambiguous             | doubt    doubt   state  state      state state so     C       C
-not-compensated            | state    state   state  U          F     state so     step    step
-not-compensated in doubt   | state    state   state  doubt      F     state so     U       step";
+                      | resubmit correct cancel retry-compensation close pause resume applied not-applied amend amend-read
+new                   | state    state   U      state      state P     so     state   state   P     P
+paused                | state    state   U      state      state so    P      state   state   P     P
+set aside             | state    state   U      state      state P     so     state   state   P     P
+set aside paused      | state    state   U      state      state so    P      state   state   P     P
+running paused        | state    state   U      state      state so    P      state   state   P     P
+running paused unheard| state    state   U      state      state so    P      state   state   P     P
+retry-due             | state    state   U      state      state P     so     state   state   P     P
+skipped               | state    state   U      state      state P     so     state   state   R     R
+running               | state    state   U      state      state P     so     state   state   R     R
+running unheard       | state    state   U      state      state P     so     state   state   R     R
+running pivot         | state    state   pivot  state      state P     so     state   state   R     R
+running once          | state    state   U      state      state P     so     state   state   R     R
+running once unheard| state    state   U      state      state P     so     state   state   R     R
+probing               | state    state   U      state      state P     so     state   state   R     read
+probing unheard       | state    state   U      state      state P     so     state   state   R     read
+deferred                | state    state   U      state      state P     so     state   state   R     R
+failed                | state    state   U      state      state P     so     state   state   R     R
+parked                | state    state   U      state      state P     so     state   state   R     read
+parked timer          | state    state   U      state      state P     so     state   state   R     R
+parked paused         | state    state   U      state      state so    P      state   state   P     read
+taken                 | state    state   U      state      state P     so     state   state   R     R
+taken paused          | state    state   U      state      state so     P     state   state   P     P
+asked                 | state    state   U      state      state P     so     state   state   R     R
+compensation-due              | state    state   state  state      state U     so     state   state   state     state
+compensating               | state    state   state  state      state U     so     state   state   state     state
+compensating unheard       | state    state   state  state      state U     so     state   state   state     state
+compensating paused        | state    state   state  state      state so    U      state   state   state     state
+compensation-deferred           | state    state   state  state      state U     so     state   state   state     state
+compensation-failed           | state    state   state  state      state U     so     state   state   state     state
+completed             | state    state   state  state      state state so     state   state   state     state
+refused               | P        P       U      state      E     state so     step    step   E     E
+refused confirmed     | P        P       U      state      E     state so     step    step   E     E
+refused closed        | P        P       U      state      so    state so     step    step   E     E
+failed in doubt       | doubt    step    U      state      E     state so     P       P   E     E
+compensated                | P        P       state  state      state state so     step    step   state     state
+ambiguous             | doubt    doubt   state  state      state state so     C       C   state     state
+not-compensated            | state    state   state  U          F     state so     step    step   state     state
+not-compensated in doubt   | state    state   state  doubt      F     state so     U       step   state     state";
 
 /// The order in the state of a row, and the step that the events are about.
 fn given(row: &str) -> (Story, &'static str) {
@@ -350,6 +351,12 @@ fn action(column: &str, step: &str) -> Action {
             applied: None,
             attempt: None,
         },
+        "amend" => Action::Amend {
+            patch: json!({"note": "x"}),
+        },
+        "amend-read" => Action::Amend {
+            patch: json!({"amount": 8}),
+        },
         other => panic!("no act {other}"),
     }
 }
@@ -390,7 +397,8 @@ fn outcome(s: &Story, then: Then) -> &'static str {
             OperationRefusal::PastPivot(_) => "pivot",
             OperationRefusal::InDoubt(_) => "doubt",
             OperationRefusal::Step { .. } => "step",
-            OperationRefusal::Already(_) => "so",
+            OperationRefusal::Already(_) | OperationRefusal::AmendedAlready => "so",
+            OperationRefusal::NotAmended(_) => "read",
             OperationRefusal::ActedOn(_) => "again",
         },
     }

@@ -9,6 +9,7 @@ use triad_operator::bulk::{ActResult, MAX_AT_ONCE};
 use triad_operator::operations::order_acts::{ActDetails, ActedOnOrders, OrderAct};
 use triad_operator::operations::{ActOnOrders, OrderFilter, Problem};
 use triad_operator::outcome::Verdict;
+use triad_workflow::numbers;
 
 use super::downstreams::reason;
 use super::layout::{Page, caller_line, csrf_input};
@@ -120,7 +121,7 @@ fn acts(all: &[OrderAct]) -> Markup {
 /// Optional fields of the acts.
 fn further() -> Markup {
     html! {
-        details { summary { "A corrected input, resolving, moving, rate" }
+        details { summary { "Amended details, a corrected input, resolving, moving, rate" }
         div class="fields" {
             label data-for="resubmit resolve" { "Step (for a corrected input, or to resolve)" input name="step"; }
             label data-for="resolve" { "Did the effect happen?" select name="applied" {
@@ -130,6 +131,8 @@ fn further() -> Markup {
             label data-for="migrate" { "To version (empty: the present one)" input name="to_version"; }
             label { "Orders a second" input name="rate" type="number" min="1" max="10000" placeholder="50" size="6"; }
         }
+        label class="wide" data-for="amend" { "What changes in the details, as JSON; null removes a field"
+            textarea name="details" rows="2" {} }
         label class="wide" data-for="resubmit" { "Values in the step's input, one a line, such as amount=12.5"
             textarea name="set" rows="2" {} }
         label class="wide" data-for="resubmit" { "Or its whole new input, as JSON"
@@ -178,8 +181,15 @@ fn request(form: &Params) -> Result<ActOnOrders, Problem> {
     // A campaign is for all fitting orders, whatever orders are chosen.
     let is_all = form.one("scope") == Some("all") || form.one("do") == Some("campaign");
     let json = |name: &str| -> Result<Option<Value>, Problem> {
-        let text = form.one(name).map(serde_json::from_str).transpose();
-        text.map_err(|e| Problem::bad("bad-act", format!("{name} is not JSON: {e}")))
+        let text = form.one(name);
+        if let Some(place) = text.and_then(numbers::altered) {
+            let why = format!(
+                "{name} has a number that would be rounded, at {place:?}: write it as a text"
+            );
+            return Err(Problem::bad("number-out-of-range", why));
+        }
+        let value = text.map(serde_json::from_str).transpose();
+        value.map_err(|e| Problem::bad("bad-act", format!("{name} is not JSON: {e}")))
     };
     let lines = form.one("set").unwrap_or_default().lines();
     let lines = lines.map(str::trim).filter(|line| !line.is_empty());
@@ -202,6 +212,7 @@ fn request(form: &Params) -> Result<ActOnOrders, Problem> {
         }),
         limit: None,
         details: ActDetails {
+            amendment: json("details")?,
             step: form.said("step"),
             input: json("input")?,
             set: lines.map(str::to_owned).collect(),
@@ -230,13 +241,14 @@ fn resolved(form: &Params) -> Option<u32> {
 }
 
 /// The fields of a dry run that its confirmation sends again.
-const AGAIN: [&str; 24] = [
+const AGAIN: [&str; 25] = [
     "scope",
     "seen",
     "act",
     "why",
     "by",
     "rate",
+    "details",
     "step",
     "input",
     "set",
@@ -281,7 +293,7 @@ fn result_page(visit: &Visit<'_>, form: &Params, done: &ActedOnOrders, title: &s
                 }
                 p {
                     button class="do" type="submit" name="do" value="act" { "Do it" }
-                    @if form.one("scope") == Some("all") && done.act != OrderAct::Resolve {
+                    @if form.one("scope") == Some("all") && !done.act.is_of_one_order() {
                         " " button type="submit" name="do" value="campaign" { "Start a campaign" }
                     }
                 }

@@ -150,7 +150,7 @@ impl Execute for GetCampaignBatch {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StartCampaign {
-    /// What is done to each order; not resolve.
+    /// What is done to each order; not resolve or amend.
     pub act: OrderAct,
     /// Which orders.
     pub filter: OrderFilter,
@@ -216,8 +216,8 @@ impl Execute for StartCampaign {
         let operator = self.reason.of(caller)?;
         let bad = |e: Problem| Problem::bad("bad-patience", e.detail);
         let patience = span("patience", &self.patience).map_err(bad)?;
-        if self.act == OrderAct::Resolve {
-            let text = "what is in doubt is resolved order by order";
+        if self.act.is_of_one_order() {
+            let text = format!("{} is done order by order", self.act.name());
             return Err(Problem::bad("bad-act", text));
         }
         let what = match plan(on, self.act, &self.details).await? {
@@ -230,8 +230,9 @@ impl Execute for StartCampaign {
                 Action::Close => CampaignAct::Close,
                 Action::Pause => CampaignAct::Pause,
                 Action::Resume => CampaignAct::Resume,
-                Action::Resolve { .. } => {
-                    return Err(Problem::internal("resolving is refused before"));
+                one => {
+                    let text = format!("no campaign does {}", one.name());
+                    return Err(Problem::internal(text));
                 }
             },
         };

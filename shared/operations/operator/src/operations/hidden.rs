@@ -93,6 +93,9 @@ impl Hidden {
                 *key = shown;
             }
         }
+        if let Some(amendment) = &mut order.amendment {
+            self.mask(amendment);
+        }
         order.steps = self.masked(&order.steps)?;
         order.incidents = self.masked(&order.incidents)?;
         Ok(order)
@@ -221,6 +224,29 @@ mod tests {
         );
         assert_eq!(hidden.text("card 7"), SHOWN);
         assert_eq!(Hidden::default().text("card 7"), "card 7");
+    }
+
+    #[test]
+    fn the_hidden_fields_of_amended_details_are_in_no_record_that_is_shown() {
+        let workflow = triad_workflow::Workflow::compile(
+            serde_json::from_value(
+                json!({"workflow": "w", "steps": [{"id": "a", "wait": {"for": "1s"}}]}),
+            )
+            .unwrap(),
+            &triad_workflow::Limits::published(),
+        )
+        .unwrap();
+        let accepted = serde_json::from_value(
+            json!({"order_id": "1", "workflow": format!("w@{}", workflow.hash),
+            "submitted_at": 0, "due": 1, "details": {}}),
+        );
+        let mut order = Order::new(&accepted.unwrap(), &workflow, triad_core::Timestamp(1));
+        order.amendment = Some(json!({"pay": {"card": 4929}, "to": "Lyon"}));
+        let shown = Hidden::of(["card".to_owned()]).record(order).unwrap();
+        assert_eq!(
+            shown.amendment,
+            Some(json!({"pay": {"card": SHOWN}, "to": "Lyon"}))
+        );
     }
 
     #[test]

@@ -36,6 +36,8 @@ pub enum OrderAct {
     RetryCompensation,
     /// Notes that an order was put right by hand; it keeps its state.
     Close,
+    /// Replaces details that no step has read yet.
+    Amend,
     /// No further step starts until it is resumed.
     Pause,
     /// Lets a paused order go on.
@@ -48,11 +50,12 @@ pub enum OrderAct {
 
 impl OrderAct {
     /// All acts, in the order in which the pages offer them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Resubmit,
         Self::Cancel,
         Self::RetryCompensation,
         Self::Close,
+        Self::Amend,
         Self::Pause,
         Self::Resume,
         Self::Resolve,
@@ -67,11 +70,18 @@ impl OrderAct {
             Self::Cancel => "cancel",
             Self::RetryCompensation => "retry-compensation",
             Self::Close => "close",
+            Self::Amend => "amend",
             Self::Pause => "pause",
             Self::Resume => "resume",
             Self::Resolve => "resolve",
             Self::Migrate => "migrate",
         }
+    }
+
+    /// Whether what the act says is about a single order, so that no campaign does it.
+    #[must_use]
+    pub const fn is_of_one_order(self) -> bool {
+        matches!(self, Self::Resolve | Self::Amend)
     }
 
     /// The act of this name; `None` if there is none.
@@ -81,10 +91,14 @@ impl OrderAct {
     }
 }
 
-/// What an act needs beside its name: a corrected input, an answer about an effect, a version.
+/// What an act needs beside its name: other details, a corrected input, an answer about an effect, a version.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct ActDetails {
+    /// To amend: what changes in the details, as a merge patch (RFC 7396): fields that are null are removed, others
+    /// replaced, and all others stay. At most 8 KiB of JSON.
+    #[serde(rename = "details", skip_serializing_if = "Option::is_none")]
+    pub amendment: Option<Value>,
     /// To resolve, or to resubmit with another input: the step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
@@ -304,6 +318,11 @@ pub(super) async fn plan<I: Installation>(
         OrderAct::Cancel => Action::Cancel,
         OrderAct::RetryCompensation => Action::RetryCompensation,
         OrderAct::Close => Action::Close,
+        OrderAct::Amend => {
+            let wanted = || Problem::bad("bad-act", "amend needs `details`");
+            let patch = details.amendment.clone().ok_or_else(wanted)?;
+            Action::Amend { patch }
+        }
         OrderAct::Pause => Action::Pause,
         OrderAct::Resume => Action::Resume,
         OrderAct::Resolve => {
@@ -333,8 +352,9 @@ impl ActDetails {
     /// Refuses fields that do not go with the act.
     fn fit(&self, act: OrderAct) -> Result<(), Problem> {
         let (resubmit, resolve) = (act == OrderAct::Resubmit, act == OrderAct::Resolve);
-        let migrate = act == OrderAct::Migrate;
+        let (migrate, amend) = (act == OrderAct::Migrate, act == OrderAct::Amend);
         let wrong = [
+            ("details", self.amendment.is_some() && !amend),
             ("step", self.step.is_some() && !resubmit && !resolve),
             ("input", self.input.is_some() && !resubmit),
             ("set", !self.set.is_empty() && !resubmit),

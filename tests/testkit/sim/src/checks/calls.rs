@@ -20,6 +20,7 @@ impl State {
         self.check_deadline(who, call, time_left);
         self.check_downstream(who, call);
         self.check_place(call);
+        self.check_input(call);
         self.check_rate(call.service);
     }
 

@@ -38,7 +38,7 @@ impl State {
         else {
             return;
         };
-        let details = self.store.details(&before.id).unwrap_or_default();
+        let details = self.details_now(before);
         let fits = |event: &&KeptEvent| {
             let is_awaited = wait
                 .events

@@ -1,5 +1,6 @@
 //! Checks of the guarantees: of every write and call when it happens, and of the whole world when all work has ended.
 
+mod amend;
 mod calls;
 mod campaigns;
 mod deadline;

@@ -139,6 +139,7 @@ impl State {
             self.found(found);
             self.check_migration(before, after);
         }
+        self.check_amendment(before, after, &workflow);
         self.check_claim(who, before, after);
         self.reach_writes(before, after);
         self.watch_load(before, after);
@@ -506,6 +507,7 @@ impl State {
                 Is::Cancelled => "operator: cancel",
                 Is::CompensationRetried => "operator: retry-compensation",
                 Is::Closed => "operator: close",
+                Is::Amended => "operator: amend",
                 Is::Paused => "operator: pause",
                 Is::Resumed => "operator: resume",
                 Is::Resolved => "operator: resolve",

@@ -121,8 +121,8 @@ pub(super) fn life(order: &Order) -> Vec<Order> {
     all
 }
 
-/// The order after its step `a` has completed with an output of about this many bytes, and an event has come for a
-/// later step.
+/// The order after its step `a` has completed with an output of about this many bytes, an event has come for a later
+/// step, and details were amended.
 pub(super) fn with_output(order: &Order, bytes: usize) -> Order {
     let mut next = Order {
         version: order.version.next(),
@@ -133,6 +133,7 @@ pub(super) fn with_output(order: &Order, bytes: usize) -> Order {
             step: None,
             data: Some(json!({"n": 9.80})),
         }],
+        amendment: Some(json!({"to": {"city": "Lyon"}, "gift": null, "sum": 9.80})),
         ..order.clone()
     };
     next.steps[0].state = StepState::Completed {

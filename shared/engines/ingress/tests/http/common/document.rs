@@ -26,6 +26,7 @@ fn template(path: &str) -> Option<&'static str> {
             match id.split_once('/') {
                 None if !id.is_empty() => Some("/v1/orders/{id}"),
                 Some((_, "events")) => Some("/v1/orders/{id}/events"),
+                Some((_, "amend")) => Some("/v1/orders/{id}/amend"),
                 Some((_, "cancel")) => Some("/v1/orders/{id}/cancel"),
                 _ => None,
             }

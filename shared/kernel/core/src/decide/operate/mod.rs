@@ -1,5 +1,6 @@
 //! Operators' acts on an order. Each act is one conditional write and one line of the timeline.
 
+mod amend;
 mod new_run;
 mod resolve;
 
@@ -34,6 +35,7 @@ pub(super) fn decide(
         Action::Cancel => cancel(ctx, order, act, now),
         Action::RetryCompensation => new_run::retry_compensation(ctx, order, act, now),
         Action::Close => close(order, act, now),
+        Action::Amend { patch } => amend::amend(ctx, order, patch, act, now),
         Action::Pause => pause(order, act, now),
         Action::Resume => resume(ctx, order, act, now),
         Action::Resolve {

@@ -81,16 +81,8 @@ fn of_line(line: &Incident, before: Option<&AttemptSpan>) -> Option<AttemptSpan>
             " failed, and was not counted",
         ),
         IncidentKind::Abandoned => ("none", AttemptFollowedBy::Another, ": waited for no longer"),
-        IncidentKind::CompensationBegan
-        | IncidentKind::Late
-        | IncidentKind::Resubmitted
-        | IncidentKind::Cancelled
-        | IncidentKind::CompensationRetried
-        | IncidentKind::Closed
-        | IncidentKind::Paused
-        | IncidentKind::Resumed
-        | IncidentKind::Resolved
-        | IncidentKind::Migrated => return None,
+        // About the order, and no attempt.
+        _ => return None,
     };
     let failure = line.failure.as_ref().map(|f| format!(": {f}"));
     let name = name(line.direction(), first);
