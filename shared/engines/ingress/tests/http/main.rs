@@ -3,6 +3,7 @@
 mod access;
 mod acts;
 mod batch;
+mod callbacks;
 mod common;
 mod groups;
 mod hidden;

@@ -9,11 +9,11 @@ use triad_core::submission::SubmissionRefusal;
 use triad_ingress::{NewToken, OrderEndWaiters, Role};
 use triad_runtime::StoreError;
 
-use crate::acts;
 use crate::common::client::{Client, read};
 use crate::common::document::{DOCUMENT, SEEN, check, misfits};
 use crate::common::{Made, World, order};
 use crate::operators::console::document::is_kept;
+use crate::{acts, callbacks};
 
 /// Every documented answer, by path, method and status.
 fn documented() -> BTreeSet<(String, String, String)> {
@@ -72,6 +72,7 @@ async fn every_answer_of_the_document_is_given() {
     crowded(&world).await;
     strangers().await;
     acts::every_answer().await;
+    callbacks::every_answer().await;
     let seen = SEEN.lock().unwrap().clone();
     let missing: Vec<_> = documented().difference(&seen).cloned().collect();
     assert!(missing.is_empty(), "never given: {missing:?}");
@@ -167,7 +168,7 @@ async fn it_is_served_as_it_is_checked_in() {
 async fn a_path_has_the_methods_of_the_document_and_no_others() {
     let world = World::start().await;
     for (path, methods) in DOCUMENT["paths"].as_object().unwrap() {
-        let asked = path.replace("{id}", "7");
+        let asked = path.replace("{id}", "7").replace("{step}", "a");
         for method in [
             "GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE",
         ] {

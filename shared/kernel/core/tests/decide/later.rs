@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use triad_core::doubt::{Happened, happened};
 use triad_core::message::Taking;
+use triad_core::order::IncidentKind;
 use triad_core::{
     Action, Callback, Direction, Event, Failure, FailureKind, OperatorAct, Overdue, Reason,
     ReplyOutcome, Says, Timestamp, migrate,
@@ -96,7 +97,9 @@ fn a_service_is_asked_more_and_more_rarely_and_nothing_of_it_counts() {
     assert_eq!(s.requests()[0].input, json!({"booked": {"parcel": "p-1"}}));
     assert_eq!((s.failures("b"), s.calls("b")), (0, 1), "its own call");
     s.succeed("c");
-    assert_eq!((s.state(), s.timeline()), ("Processed", vec![]));
+    let asked = vec![IncidentKind::InProgress; 2];
+    let told = (s.state(), s.timeline());
+    assert_eq!(told, ("Processed", asked), "one line for all questions");
 }
 
 #[test]
@@ -154,7 +157,8 @@ fn a_callback_completes_the_step_and_starts_the_next_one_in_one_write() {
     s.succeed("c");
     let again = s.called_back("b", "1", ended(result));
     assert_eq!(again, Then::Ignored(Reason::Repeated));
-    assert_eq!((s.state(), s.timeline()), ("Processed", vec![]));
+    let taken = vec![IncidentKind::InProgress];
+    assert_eq!((s.state(), s.timeline()), ("Processed", taken));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod checks;
 mod compiled;
 mod identity;
+mod later;
 mod search;
 mod service_types;
 mod types;

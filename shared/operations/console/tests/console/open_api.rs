@@ -118,6 +118,7 @@ async fn every_answer_of_the_document_is_given() {
     campaigns(&world).await;
     removal(&world).await;
     sent(&world).await;
+    called_back(&world).await;
     events(&world).await;
     strangers().await;
     let seen = SEEN.lock().unwrap().clone();
@@ -243,6 +244,37 @@ async fn sent(world: &World) {
     assert_eq!(plain.status, 415);
 }
 
+/// Calls back about work in progress, with its token and with another one.
+async fn called_back(world: &World) {
+    let later = json!({"workflow": "later", "steps": [{"id": "b", "agent": "x", "action": "go",
+        "compensation": "none", "finishes_later": {"within": "1h"}}]});
+    let later = publish_definition(&world.store, later).await;
+    let token = triad_core::CallbackSecret([1, 2]).token(&later.steps[0].id);
+    world
+        .order("l-1", |order| {
+            order.workflow = identity(&later);
+            order.steps = vec![triad_core::StepRecord {
+                state: triad_core::StepState::Acting(triad_core::Work::due(triad_core::Attempt(1))),
+                callback: Some(token.clone()),
+                ..triad_core::StepRecord::new(later.steps[0].id.clone())
+            }];
+        })
+        .await;
+    let path = |id: &str| format!("/v1/operate/orders/{id}/steps/b");
+    let own = json!({"token": token.as_str(), "data": {"parcel": 7}});
+    for (id, body, status) in [
+        ("l-1", &own, 200),
+        ("l-1", &json!({"token": "0a"}), 403),
+        ("none", &own, 404),
+        ("l-1", &json!({}), 400),
+    ] {
+        let said = world.act(&path(id), body).await;
+        assert_eq!(said.status, status, "{id} {body}: {said:?}");
+    }
+    let plain = world.client.send("POST", &path("l-1"), &[], b"{}").await;
+    assert_eq!(plain.status, 415);
+}
+
 /// Removes the versions of a workflow that no order needs.
 async fn removal(world: &World) {
     let path = "/v1/operate/workflows/prune";
@@ -320,6 +352,7 @@ async fn strangers() {
         (&format!("{campaign}/resume"), why.clone()),
         ("/v1/operate/workflows/prune", why),
         ("/v1/operate/orders/a/events", json!({"event": "paid"})),
+        ("/v1/operate/orders/a/steps/b", json!({"token": "0a"})),
     ] {
         assert_eq!(world.act(path, &json!({})).await.status, 401, "{path}");
         let body = body.to_string();

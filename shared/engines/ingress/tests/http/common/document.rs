@@ -28,6 +28,12 @@ fn template(path: &str) -> Option<&'static str> {
                 Some((_, "events")) => Some("/v1/orders/{id}/events"),
                 Some((_, "amend")) => Some("/v1/orders/{id}/amend"),
                 Some((_, "cancel")) => Some("/v1/orders/{id}/cancel"),
+                Some((_, step)) if step.starts_with("steps/") => {
+                    Some(match step.ends_with("/heartbeat") {
+                        true => "/v1/orders/{id}/steps/{step}/heartbeat",
+                        false => "/v1/orders/{id}/steps/{step}",
+                    })
+                }
                 _ => None,
             }
         }

@@ -62,8 +62,8 @@ pub struct World {
 }
 
 impl World {
-    /// A server with three workflows: `w`; `strict`, whose details must have a number `n`; and `waits`, whose second
-    /// step waits for the event `paid`.
+    /// A server with four workflows: `w`; `strict`, whose details must have a number `n`; `waits`, whose second step waits
+    /// for the event `paid`; and `later`, whose service may finish its work within an hour.
     pub async fn start() -> Self {
         Self::with(Made::default()).await
     }
@@ -80,6 +80,9 @@ impl World {
         let waits = json!({"workflow": "waits", "steps": [step[0],
             {"id": "b", "await": {"event": "paid", "within": "1h"}}]});
         publish(&sqlite, &waits).await;
+        let mut later = json!({"workflow": "later", "steps": step});
+        later["steps"][0]["finishes_later"] = json!({"within": "1h"});
+        publish(&sqlite, &later).await;
         let store = Faulty::new(sqlite.clone());
         let heard = Heard::default();
         let bus = heard.clone();
