@@ -228,6 +228,7 @@ fn alert_name(kind: AlertKind) -> &'static str {
     match kind {
         AlertKind::CompensationFailed => "CompensationFailed",
         AlertKind::OrderLate => "Late",
+        AlertKind::EventsUnused => "EventsUnused",
         AlertKind::OrderError
         | AlertKind::DeadLetter
         | AlertKind::Breaker

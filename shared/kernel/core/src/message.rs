@@ -405,6 +405,8 @@ pub enum AlertKind {
     CompensationFailed,
     /// An order has missed its deadline, and continues because its point of no return may have happened.
     OrderLate,
+    /// Events came for an order, and no step of it will use them: it is being compensated, or has ended.
+    EventsUnused,
     /// A record was sent to the topic `dead-letter`.
     DeadLetter,
     /// The circuit breaker of a downstream has changed its state, or an operator has changed the record of

@@ -82,11 +82,11 @@ pub enum Emission {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cause: Option<Failure>,
     },
-    /// Alert operators that the order ended in Error or CompensationFailed, or that it has missed its deadline and
-    /// continues.
+    /// Alert operators that the order ended in Error or CompensationFailed, that it has missed its deadline and
+    /// continues, or that events came for it that no step will use.
     Alert {
-        /// Which of the three happened: [`AlertKind::OrderError`], [`AlertKind::CompensationFailed`] or
-        /// [`AlertKind::OrderLate`].
+        /// Which of the four happened: [`AlertKind::OrderError`], [`AlertKind::CompensationFailed`],
+        /// [`AlertKind::OrderLate`] or [`AlertKind::EventsUnused`].
         kind: AlertKind,
         /// When it happened.
         at: Timestamp,

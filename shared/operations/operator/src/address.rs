@@ -56,6 +56,7 @@ impl<'a> PageAddress<'a> {
             AlertKind::OrderError
             | AlertKind::CompensationFailed
             | AlertKind::OrderLate
+            | AlertKind::EventsUnused
             | AlertKind::Unreadable => alert.order_id.as_deref().map(Self::Order),
             AlertKind::DeadLetter => {
                 let letter = alert.alert_id.strip_prefix("dead-letter/")?;

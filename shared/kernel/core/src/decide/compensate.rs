@@ -7,7 +7,7 @@
 use triad_workflow::{Step, StepIndex};
 
 use super::complete_by::set_complete_by;
-use super::{Decision, Draft, next_version, push_status, transition, wake};
+use super::{Decision, Draft, next_version, push_status, transition, waits, wake};
 use crate::budget;
 use crate::context::{Context, NeedsDetails};
 use crate::declared::declared;
@@ -41,6 +41,7 @@ pub(super) fn begin(
     }
     push_status(order, Status::Compensating, Some(&cause), now);
     order.note(Incident::new(IncidentKind::CompensationBegan, now).of(&cause));
+    waits::tell_unused(order, now);
     let claimed = locked_by.is_some();
     order.state = ProcessState::Compensating {
         locked_by,

@@ -103,6 +103,7 @@ pub(super) fn advance(
     }
     if order.steps.iter().all(|s| s.state.is_done()) {
         push_status(order, Status::Completed, None, now);
+        waits::tell_unused(order, now);
         order.state = ProcessState::Processed { at: now };
     } else {
         set_complete_by(order, now);

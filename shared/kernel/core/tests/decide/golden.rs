@@ -164,6 +164,7 @@ fn all() -> Vec<(String, Value)> {
         (AlertKind::OrderError, "order-error"),
         (AlertKind::CompensationFailed, "compensation-failed"),
         (AlertKind::OrderLate, "order-late"),
+        (AlertKind::EventsUnused, "events-unused"),
         (AlertKind::Breaker, "breaker"),
         (AlertKind::Misconfigured, "misconfigured"),
         (AlertKind::Unreadable, "unreadable"),

@@ -1,6 +1,7 @@
 //! Steps that wait: for a moment, or for events from outside.
 
 use serde_json::{Value, json};
+use triad_core::message::AlertKind;
 use triad_core::needs::needs;
 use triad_core::order::IncidentKind;
 use triad_core::received::MAX_KEPT;
@@ -553,4 +554,44 @@ fn an_application_is_told_of_a_wait_that_has_ended() {
         s.statuses().iter().map(|(_, s)| *s).collect::<Vec<_>>(),
         [Status::StepCompleted]
     );
+}
+
+/// The alert about events that are not used, in the messages of the last write.
+fn unused(s: &Story) -> Option<String> {
+    let kind = serde_json::to_value(AlertKind::EventsUnused).expect("JSON");
+    let messages = s.messages().into_iter();
+    let mut bodies = messages.filter_map(|m| serde_json::from_slice::<Value>(&m.value).ok());
+    let alert = bodies.find(|body| body["kind"] == kind)?;
+    Some(alert["cause"].as_str().expect("a text").to_owned())
+}
+
+#[test]
+fn events_that_no_step_will_use_are_told_to_operators_once() {
+    let told = "permanent/events-unused: came, and no step will use them: signed (e-1)";
+    // One of several has come when the time is over.
+    let mut s = waiting(&several("all_of"));
+    s.hears("signed", "e-1", json!(1));
+    s.now = Timestamp(BEGIN + HOUR + 1_000);
+    assert_eq!(s.when(Event::Overdue(Overdue::default())), Then::Written);
+    assert_eq!(unused(&s).as_deref(), Some(told));
+    s.sent().claim();
+    assert_eq!(unused(&s), None);
+    // It has come early, and the order is compensated before its step waits.
+    let mut s = Story::of(AWAITS);
+    s.hears("paid", "e-1", paid());
+    s.sent().claim().refuse("a");
+    let told = told.replace("signed", "paid");
+    assert_eq!((s.state(), unused(&s)), ("Compensated", Some(told.clone())));
+    // Its step is skipped.
+    let skipped = AWAITS.replace(r#""await""#, r#""when": "details.amount == 8", "await""#);
+    let skipped = skipped.replace("${steps.b}", "x");
+    let mut s = Story::of(&skipped);
+    s.hears("paid", "e-1", paid());
+    s.sent().claim().succeed("a").succeed("c");
+    assert_eq!((s.state(), unused(&s)), ("Processed", Some(told)));
+    // One that was used is not told.
+    let mut s = waiting(AWAITS);
+    s.hears("paid", "e-1", paid());
+    s.refuse("c");
+    assert_eq!((s.state(), unused(&s)), ("Compensating", None));
 }

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
+use triad_core::message::AlertKind;
+use triad_core::order::IncidentKind;
 use triad_core::received::KeptEvent;
 use triad_core::{Order, ProcessState, StepState, topics};
 use triad_workflow::{StepKind, Workflow};
@@ -20,6 +22,7 @@ impl State {
     /// Checks what a write does to the waits of an order.
     pub(crate) fn check_events(&mut self, before: &Order, after: &Order, workflow: &Workflow) {
         self.reach_events(before, after);
+        self.remember_unused(before, after);
         let is_new = before.state.name() != after.state.name();
         let code = after.state.cause().map(|cause| cause.code.as_str());
         if is_new && code == Some("event-fails") {
@@ -60,6 +63,42 @@ impl State {
             there.len() < needed,
             || format!("{}: {id} has {:?}", before.id, before.events),
         );
+    }
+
+    /// G6: remembers that events which came and are not used require an alert, once the order does not go forward.
+    fn remember_unused(&mut self, before: &Order, after: &Order) {
+        let runs = |o: &Order| {
+            matches!(
+                o.state,
+                ProcessState::Pending { .. } | ProcessState::Processing(_)
+            )
+        };
+        let unused: Vec<String> = after
+            .events
+            .iter()
+            .filter(|event| event.data.is_some())
+            .map(|event| format!("{} ({})", event.event, event.id))
+            .collect();
+        let begins = after
+            .incidents
+            .iter()
+            .rfind(|line| line.what == IncidentKind::CompensationBegan);
+        let at = match (&after.state, begins) {
+            (ProcessState::Processed { at }, _) => *at,
+            (ProcessState::Error { .. } | ProcessState::CompensationFailed { .. }, _) => return,
+            (_, Some(line)) => line.at,
+            (_, None) => return,
+        };
+        let was_compensated = !runs(before) && !matches!(before.state, ProcessState::Error { .. });
+        if unused.is_empty() || was_compensated || runs(after) {
+            return;
+        }
+        self.kernel.coverage.reach("saw: event not used");
+        let id = format!("{}/EventsUnused/{}", after.id, at.0);
+        let text = format!("came, and no step will use them: {}", unused.join(", "));
+        let cause = format!("permanent/events-unused: {text}");
+        let alerts = &mut self.history.alerts;
+        alerts.insert(id, (AlertKind::EventsUnused, cause));
     }
 
     fn reach_events(&mut self, before: &Order, after: &Order) {

@@ -356,7 +356,10 @@ fn alerts(state: &State, found: &mut Findings) {
     let mut unreadable = Vec::new();
     for alert in alerts {
         match alert.kind {
-            AlertKind::OrderError | AlertKind::CompensationFailed | AlertKind::OrderLate => {
+            AlertKind::OrderError
+            | AlertKind::CompensationFailed
+            | AlertKind::OrderLate
+            | AlertKind::EventsUnused => {
                 let told = (alert.kind, alert.cause);
                 let before = of_ends.insert(alert.alert_id.clone(), told.clone());
                 if let Some(before) = before {

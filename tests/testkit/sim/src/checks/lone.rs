@@ -134,9 +134,9 @@ pub(crate) fn meanwhile(state: &mut State, lone: &Lone, orders: &[Sample], sent_
         }
     }
     if !alerts.is_empty() {
-        let is_once = alerts
-            .iter()
-            .all(|(kind, _, times)| *kind == AlertKind::OrderLate || *times <= 1);
+        let is_once = alerts.iter().all(|(kind, _, times)| {
+            matches!(kind, AlertKind::OrderLate | AlertKind::EventsUnused) || *times <= 1
+        });
         let name = "g6-an-alert-once-where-nothing-is-lost";
         state
             .kernel

@@ -125,6 +125,7 @@ pub const WANTED: &[&str] = &[
     "saw: event kept",
     "saw: event taken",
     "saw: event did not come",
+    "saw: event not used",
     "saw: event failed its step",
     "saw: wait over",
     "saw: work taken",

@@ -8,9 +8,12 @@ use triad_workflow::{Await, Expression, Step, StepIndex, StepKind};
 use super::super::{Decision, Draft, Reason, next_version_by_event};
 use super::ended;
 use crate::context::{Context, NeedsDetails};
+use crate::failure::{Failure, FailureKind};
 use crate::ids::Timestamp;
 use crate::input;
+use crate::message::AlertKind;
 use crate::order::Order;
+use crate::outbox::Emission;
 use crate::received::{KeptEvent, MAX_KEPT, ReceivedEvent};
 use crate::step::StepState;
 
@@ -145,6 +148,21 @@ pub(super) fn is_failure(
         None => Ok(false),
         Some(condition) => holds(ctx, order, condition, output),
     }
+}
+
+/// Tells operators of events that came and that no step will use any more: a payment among them would be lost.
+pub(in super::super) fn tell_unused(order: &mut Draft, now: Timestamp) {
+    let unused = order.events.iter().filter(|event| event.data.is_some());
+    let unused: Vec<String> = unused.map(|e| format!("{} ({})", e.event, e.id)).collect();
+    if unused.is_empty() {
+        return;
+    }
+    let text = format!("came, and no step will use them: {}", unused.join(", "));
+    order.outbox.entries.push(Emission::Alert {
+        kind: AlertKind::EventsUnused,
+        at: now,
+        cause: Failure::new(FailureKind::Permanent, "events-unused", &text),
+    });
 }
 
 /// The names of the events that a step still waits for, for people.

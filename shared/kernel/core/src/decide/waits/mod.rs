@@ -16,7 +16,7 @@ use crate::ids::{Attempt, Timestamp};
 use crate::order::{Incident, IncidentKind};
 use crate::step::{StepState, Work};
 
-pub(super) use events::{Taken, keep_unread, take, too_late};
+pub(super) use events::{Taken, keep_unread, take, tell_unused, too_late};
 
 /// Begins the wait of a step, as the one after `last`. It is over at once if its moment has passed, or the events have
 /// come before. False if an expression has no value and the step was given up.
