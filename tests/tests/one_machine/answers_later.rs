@@ -31,7 +31,7 @@ fn block(first: &str) -> String {
 #[derive(Default)]
 struct Carrier {
     bookings: Mutex<BTreeMap<String, Booking>>,
-    /// Where it was told to call back, by order.
+    /// The URL of each order to call back at.
     callbacks: Mutex<BTreeMap<String, String>>,
 }
 

@@ -47,7 +47,8 @@ pub struct HttpSettings {
     /// The meanings of statuses (300 to 599) that this service uses in its own way. For the other statuses
     /// see docs/reference/service-contract.md.
     pub statuses: BTreeMap<u16, AnswerMeaning>,
-    /// The URL at which the service reaches Triad's HTTP API for applications, for its callbacks; `None`: it is not told.
+    /// The URL at which the service reaches Triad's HTTP API for applications, for its callbacks. `None`: calls do not
+    /// name it.
     pub callback_url: Option<String>,
 }
 

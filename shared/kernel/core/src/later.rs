@@ -6,12 +6,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
-use triad_workflow::{StepId, StepIndex, Workflow};
+use triad_workflow::StepId;
 
-use crate::decide::Reason;
 use crate::ids::{OrderId, Timestamp};
-use crate::order::Order;
-use crate::step::StepState;
 
 /// Largest answer with which a service takes work, as JSON, in bytes, inclusive: 4 KiB. The record keeps it until the
 /// work is finished.
@@ -101,27 +98,6 @@ pub struct Callback {
     pub id: String,
     /// What is said.
     pub says: Says,
-}
-
-impl Callback {
-    /// The step that it is about, if an order works on what its service was asked for.
-    ///
-    /// # Errors
-    /// [`Reason::WrongToken`] if no step of that name has this token, [`Reason::Repeated`] if the step is completed,
-    /// [`Reason::TooLate`] if it is not worked on any more.
-    pub fn addressed(&self, workflow: &Workflow, order: &Order) -> Result<StepIndex, Reason> {
-        let index = workflow.step_index(&self.step);
-        let record = index.and_then(|index| order.steps.get(index));
-        let token = record.and_then(|record| record.callback.as_ref());
-        if !token.is_some_and(|token| token.is(&self.token)) {
-            return Err(Reason::WrongToken);
-        }
-        match (record.map(|record| &record.state), index) {
-            (Some(StepState::Acting(_)), Some(index)) => Ok(index),
-            (Some(StepState::Completed { .. }), _) => Err(Reason::Repeated),
-            _ => Err(Reason::TooLate),
-        }
-    }
 }
 
 /// What a callback says.

@@ -4,7 +4,7 @@
 //! The effect of such work is in doubt until its end is known. Nothing is counted while it goes on: neither the
 //! questions nor their calls.
 
-use triad_workflow::{FinishesLater, StepIndex};
+use triad_workflow::{FinishesLater, StepIndex, Workflow};
 
 use super::replies::AnsweredRequest;
 use super::{
@@ -220,7 +220,7 @@ pub(super) fn called_back(
     callback: &Callback,
     now: Timestamp,
 ) -> Result<Taken, NeedsDetails> {
-    let index = match callback.addressed(ctx.workflow, order) {
+    let index = match addressed(ctx.workflow, order, callback) {
         Ok(index) => index,
         Err(reason) => return Ok(Taken::InVain(reason)),
     };
@@ -278,8 +278,31 @@ pub(super) fn called_back(
     Ok(Taken::WaitIsOver(next))
 }
 
+/// The step that a callback is about, if an order works on what its service was asked for.
+///
+/// # Errors
+/// [`Reason::WrongToken`] if no step of that name has this token, [`Reason::Repeated`] if the step is completed,
+/// [`Reason::TooLate`] if it is not worked on any more.
+pub fn addressed(
+    workflow: &Workflow,
+    order: &Order,
+    callback: &Callback,
+) -> Result<StepIndex, Reason> {
+    let index = workflow.step_index(&callback.step);
+    let record = index.and_then(|index| order.steps.get(index));
+    let token = record.and_then(|record| record.callback.as_ref());
+    if !token.is_some_and(|token| token.is(&callback.token)) {
+        return Err(Reason::WrongToken);
+    }
+    match (record.map(|record| &record.state), index) {
+        (Some(StepState::Acting(_)), Some(index)) => Ok(index),
+        (Some(StepState::Completed { .. }), _) => Err(Reason::Repeated),
+        _ => Err(Reason::TooLate),
+    }
+}
+
 /// Why a callback for an order that has finished, or is being compensated, changes nothing.
 pub(super) fn too_late(ctx: &Context<'_>, order: &Order, callback: &Callback) -> Reason {
-    let addressed = callback.addressed(ctx.workflow, order);
+    let addressed = addressed(ctx.workflow, order, callback);
     addressed.err().unwrap_or(Reason::TooLate)
 }

@@ -23,6 +23,7 @@ pub use complete_by::true_due;
 use draft::next_version_by_event;
 pub(crate) use draft::{Draft, next_version};
 use failed::{give_up, undefined};
+pub use later::addressed;
 pub(crate) use supervise::is_unheard;
 use waits::Taken;
 

@@ -267,10 +267,10 @@ fn work_that_is_never_finished_is_compensated_with_what_the_service_answered() {
     goes_on(&mut s);
     let cause = s.order.state.cause().expect("a cause").to_string();
     assert!(cause.starts_with("timed-out/b/not-finished"), "{cause}");
-    let undone = &s.requests()[0];
-    assert_eq!(undone.direction, Direction::Compensate);
-    assert_eq!(undone.input, json!({"of": {"job": "j-1"}}));
-    assert_eq!(undone.callback, None);
+    let cancel = &s.requests()[0];
+    assert_eq!(cancel.direction, Direction::Compensate);
+    assert_eq!(cancel.input, json!({"of": {"job": "j-1"}}));
+    assert_eq!(cancel.callback, None);
     let late = s.called_back("b", "1", ended(Value::Null));
     assert_eq!(late, Then::Ignored(Reason::TooLate), "it is compensated");
     s.succeed("b").succeed("a");

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use triad_core::decide::addressed;
 use triad_core::received::Incoming;
 use triad_core::{Callback, Envelope, OrderId, ProcessState, Reason, topics};
 
@@ -72,7 +73,7 @@ impl Execute for CallBack {
             order.state,
             ProcessState::Pending { .. } | ProcessState::Processing(_)
         );
-        let is_repeated = match callback.addressed(&workflow, &order) {
+        let is_repeated = match addressed(&workflow, &order, &callback) {
             Ok(_) if runs => false,
             Err(Reason::Repeated) => true,
             Err(Reason::WrongToken) => {
