@@ -13,9 +13,10 @@ use triad_core::output::MAX_INLINE_BYTES;
 use triad_reference_service::contract::Answer;
 use triad_runtime::{Call, Fault, RemoteService};
 
+use crate::callbacks::work_on_new_jobs;
 use crate::kernel::{InstanceId, Owner};
 use crate::ports::Ports;
-use crate::service::{Arriving, CallFate, TAKEN, work_on_new_jobs};
+use crate::service::{Arriving, CallFate, TAKEN};
 use crate::world::{State, World};
 
 /// A remote service as one agent's process reaches it.

@@ -6,7 +6,7 @@
 
 use triad_workflow::{FinishesLater, StepIndex, Workflow};
 
-use super::replies::AnsweredRequest;
+use super::answered::AnsweredRequest;
 use super::{
     Draft, Reason, Taken, give_up, next_position, next_version_by_event, push_step_completed,
     undefined,

@@ -5,6 +5,7 @@
 //! (orders past their deadline), [`operate`] (operators' acts), [`waits`] (steps that wait), [`later`] (work that
 //! services finish later), [`failed`] (steps that are given up) and [`complete_by`] (times).
 
+mod answered;
 mod compensate;
 mod complete_by;
 mod deadline;

@@ -3,6 +3,7 @@
 use serde_json::Value;
 use triad_workflow::{Millis, StepIndex};
 
+use super::answered::AnsweredRequest;
 use super::complete_by::set_complete_by;
 use super::{
     Decision, Draft, Halt, Reason, compensate, forward, give_up, later, next_position,
@@ -27,16 +28,6 @@ pub const DEFER_AT_MOST: Millis = Millis(15 * 60_000);
 
 /// When a service is asked again that works on something and does not say when it wants to be asked.
 const ASK_AGAIN: Millis = Millis(1_000);
-
-/// The request that a reply answers.
-#[derive(Clone, Copy)]
-pub(super) struct AnsweredRequest {
-    pub index: StepIndex,
-    pub out: Out,
-    calls: u32,
-    /// When the agent finished the work.
-    pub finished: Timestamp,
-}
 
 /// Decides on the reply to a request.
 pub(super) fn take(

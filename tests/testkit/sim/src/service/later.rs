@@ -4,15 +4,13 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use triad_core::{Direction, topics};
+use triad_core::Direction;
 use triad_reference_service::Mishap;
 use triad_reference_service::contract::{Answer, Cause, Kind};
 
 use super::landing::{fail, refuse};
 use super::{Arriving, RemoteState};
-use crate::kernel::{Kernel, Owner};
-use crate::senders::from_outside;
-use crate::world::{State, World};
+use crate::kernel::Kernel;
 
 /// The status of an answer with which a service takes work.
 pub(crate) const TAKEN: u16 = 202;
@@ -119,8 +117,18 @@ impl RemoteState {
         (Kind::Replayed, None, answer)
     }
 
+    /// The keys of work that was taken since the last call of this function.
+    pub(crate) fn new_jobs(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.new_jobs)
+    }
+
+    /// The call for which a service works, by its key.
+    pub(crate) fn job(&self, key: &str) -> Option<Arriving> {
+        self.jobs.get(key).map(|job| job.call.clone())
+    }
+
     /// Ends a piece of work: its effect happens, unless it was compensated before.
-    fn end_job(&mut self, k: &mut Kernel, key: &str) -> Option<Result<Value, ()>> {
+    pub(crate) fn end_job(&mut self, k: &mut Kernel, key: &str) -> Option<Result<Value, ()>> {
         let job = self.jobs.get(key)?.clone();
         let ended = match job.end() {
             End::Never => {
@@ -155,87 +163,4 @@ impl RemoteState {
 
 fn not_applied() -> Answer {
     Answer::Output(json!({"applied": false}))
-}
-
-impl State {
-    /// Sends a callback. It may come too late or may be wrong, so it may become a dead letter.
-    fn call_back(&mut self, call: &Arriving, token: &str, body: Value) {
-        let mut value = body;
-        value["step"] = call.step.clone().into();
-        value["token"] = token.into();
-        let key = Some(call.order.as_str());
-        let envelope = from_outside(topics::EVENTS, key, value.to_string().into_bytes());
-        let who = crate::kernel::OUTSIDE;
-        let (partition, offset) = self.bus.append(&mut self.kernel, who, envelope);
-        let record = format!("{}/{partition}/{offset}", topics::EVENTS);
-        self.sent.forgotten.insert(record);
-    }
-}
-
-/// Works on what services have taken since the last call of this function, each piece for its own time.
-pub(crate) fn work_on_new_jobs(world: &World) {
-    let keys = std::mem::take(&mut world.state().remote.new_jobs);
-    for key in keys {
-        let there = world.clone();
-        world.state().sent.open += 1;
-        world.spawn(Owner::World, async move {
-            work(&there, &key).await;
-            there.state().sent.open -= 1;
-        });
-    }
-}
-
-async fn work(world: &World, key: &str) {
-    let Some(call) = world
-        .state()
-        .remote
-        .jobs
-        .get(key)
-        .map(|job| job.call.clone())
-    else {
-        return;
-    };
-    let token = call.callback.clone().unwrap_or_default();
-    let (takes, strangers, beats) = {
-        let rng = &mut world.state().kernel.rng;
-        (rng.between(20, 9_000), rng.chance(200), rng.chance(400))
-    };
-    if strangers {
-        let wrong = "0".repeat(token.len());
-        let body = json!({"data": {"reference": "forged"}, "id": "forged"});
-        let mut state = world.state();
-        state
-            .kernel
-            .coverage
-            .reach("input: callback with a wrong token");
-        state.call_back(&call, &wrong, body);
-    }
-    if beats {
-        world.sleep(takes / 2).await;
-        let mut state = world.state();
-        state.kernel.coverage.reach("input: heartbeat");
-        state.call_back(&call, &token, json!({"heartbeat": true, "id": "beat"}));
-    }
-    world.sleep(takes).await;
-    let ended = {
-        let mut state = world.state();
-        let State { kernel, remote, .. } = &mut *state;
-        remote.end_job(kernel, key)
-    };
-    let Some(ended) = ended else { return };
-    let times = world.state().kernel.rng.below(3);
-    for nth in 0..times {
-        let pause = world.state().kernel.rng.below(6_000);
-        world.sleep(pause).await;
-        let data = match &ended {
-            Ok(output) => output.clone(),
-            Err(()) => json!({"state": "failed"}),
-        };
-        let mut state = world.state();
-        state.kernel.coverage.reach(match nth {
-            0 => "input: callback",
-            _ => "input: callback again",
-        });
-        state.call_back(&call, &token, json!({"data": data, "id": "end"}));
-    }
 }

@@ -18,7 +18,7 @@ use triad_workflow::{Millis, StepIndex, Workflow};
 use crate::definitions::ONCE;
 use crate::kernel::{InstanceId, Kernel};
 use later::Jobs;
-pub(crate) use later::{TAKEN, work_on_new_jobs};
+pub(crate) use later::TAKEN;
 
 /// Most keys in the book of one world.
 const MAX_KEYS: usize = 1_000_000;
