@@ -15,7 +15,8 @@
 //! counts); `definitions`, `setup` and `scenario` (drawn inputs); the parts, each with its own state (`store`,
 //! `control`, `lazy_commits`, `bus`, `service`, `history`); `world`, which puts them together; `checks` (the guarantees
 //! over all parts); `machine`; `ports`, `consumer` and `remote` (an instance's access to them); `actors` and
-//! `operators`; the drivers of a world (`senders`, `callbacks`, `fault_injection`, `chaos`, `overload`, `isolation`); and `run`.
+//! `operators`; the drivers of a world (`senders`, `callbacks`, `fault_injection`, `chaos`, `overload`, `isolation`);
+//! and `run`.
 //!
 //! [`fleet`] runs many seeds on several threads, [`crashes`] enumerates every crash point of a reference workload and
 //! every pair of them, and [`first_breach`] searches for the first seed that fails, by which the mutants of
