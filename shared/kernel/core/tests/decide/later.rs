@@ -375,3 +375,13 @@ fn a_step_whose_service_has_to_finish_at_once_is_asked_again() {
     assert_eq!(s.step("a").name(), "completed");
     let _ = s.when(Event::Overdue(Overdue::default()));
 }
+
+#[test]
+fn work_that_goes_on_is_in_doubt_for_a_step_whose_calls_are_counted_too() {
+    let total = r#""action": "book", "retry": {"calls_per_attempt": 2, "calls_per_run": 9}, "#;
+    let counted = LATER.replace(r#""action": "book", "#, total);
+    let mut s = waiting(&counted);
+    assert_eq!(doubt(&s), Happened::Maybe);
+    s.acts(Action::Cancel).claim();
+    assert_eq!(s.asks(), [("b".to_owned(), Direction::Compensate, 1)]);
+}
