@@ -456,7 +456,8 @@ impl HttpService {
 
 /// The headers that describe a call to a service, as names and values: `content-type`, `idempotency-key`,
 /// `triad-order`, `triad-step`, `triad-direction`, `triad-attempt` and, only for a compensation, `triad-compensates`
-/// with the idempotency key of the effect to compensate; `triad-callback-token` if the service may call back. Without the first two if the call has a description, which
+/// with the idempotency key of the effect to compensate; `triad-callback-token` if the service may call back. Without the
+/// first two if the call has a description, which
 /// says how both are sent. [`TIME_LEFT`] and [`DEADLINE`], which say how long the agent waits for the answer, and
 /// `traceparent` are not among them.
 #[must_use]

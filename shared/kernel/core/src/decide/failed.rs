@@ -55,7 +55,8 @@ pub(super) fn undefined(
         let earlier = order.steps.iter().find(|s| s.step.as_str() == id);
         earlier.is_some_and(|s| s.state.output().is_some())
     };
-    let reads_an_answer = failed.any(|e| e.steps().iter().any(answered));
+    // `output` is what the service answered when it took the step's own work.
+    let reads_an_answer = failed.any(|e| e.reads_output() || e.steps().iter().any(answered));
     if reads_an_answer && !stops_compensation(&order.steps[index], step) {
         stop(order, failure, now);
         return Ok(());

@@ -67,6 +67,32 @@ pub(super) fn goes_on(
     true
 }
 
+/// Takes a failure of a question: it says nothing about the work, so the service is asked again at the next moment. False
+/// if no work is in progress.
+pub(super) fn asked_in_vain(
+    ctx: &Context<'_>,
+    order: &mut Draft,
+    asked: AnsweredRequest,
+    failure: &Failure,
+    now: Timestamp,
+) -> bool {
+    let record = &mut order.steps[asked.index];
+    let (Some(later), Some(work)) = (declared(ctx, asked.index), &mut record.in_progress) else {
+        return false;
+    };
+    work.asked = work.asked.saturating_add(1);
+    park(later, record, asked.out.attempt, None, now);
+    let wait = Deferral {
+        attempt: asked.out.attempt,
+        started: asked.out.started,
+        direction: asked.out.direction,
+        why: Some(failure.clone()),
+        is_new: false,
+    };
+    history::record_deferral(order, asked.index, wait, now);
+    true
+}
+
 /// Parks the work until the service is to be asked, or its time or the time without a sign of life is over.
 fn park(
     later: &FinishesLater,

@@ -265,6 +265,12 @@ fn failed(
     let record = &mut order.steps[index];
     let failure = failure.clone().in_step(&record.step);
     record.error = Some(failure.clone());
+    let is_refusal = failure.kind == FailureKind::Permanent;
+    if !is_refusal && later::asked_in_vain(ctx, order, asked, &failure, now) {
+        set_complete_by(order, now);
+        return Ok(());
+    }
+    let record = &mut order.steps[index];
     if let Some(work) = record.state.work_mut() {
         *work = Work::Failed {
             direction: out.direction,
@@ -275,7 +281,7 @@ fn failed(
     }
     // Of work in progress, the service says that it has failed.
     let is_judged = out.direction == Direction::Forward || record.in_progress.is_some();
-    let permanent = failure.kind == FailureKind::Permanent && is_judged;
+    let permanent = is_refusal && is_judged;
     // No other attempt can follow, so this failure is final.
     let last = is_last(ctx, order, asked);
     if !permanent && !last {

@@ -285,9 +285,11 @@ fn finding(
 ) -> Finding {
     let (record, step) = (&order.steps[index], &ctx.workflow.steps[index]);
     let declared = declared(step, record.direction());
-    let patient = record.state.deferred_since().is_none_or(|since| {
-        declared.is_some_and(|declared| now.since(since) <= declared.policy.defer_for)
-    });
+    // Work in progress has a time of its own.
+    let patient = record.in_progress.is_some()
+        || record.state.deferred_since().is_none_or(|since| {
+            declared.is_some_and(|declared| now.since(since) <= declared.policy.defer_for)
+        });
     match record.state.work() {
         Some(Work::Deferred { .. }) => match patient {
             true => Finding::WaitIsOver,

@@ -7,6 +7,7 @@ mod traced;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use triad_core::later::{MAX_LOCATION_BYTES, MAX_TAKEN_BYTES};
 use triad_core::message::{
     Accepted, MAX_OUTPUT_BYTES, Reply, ReplyOutcome, SchedulerMessage, Wake,
 };
@@ -679,6 +680,22 @@ fn decode_message(record: &InputRecord, now: Timestamp) -> Result<SchedulerMessa
     {
         bounds::check(output, MAX_OUTPUT_BYTES)
             .map_err(|e| Cause::new("output-out-of-bounds", format!("the output {e}")))?;
+    }
+    if let SchedulerMessage::Reply(Reply {
+        outcome: ReplyOutcome::InProgress(taking),
+        ..
+    }) = &message
+    {
+        bounds::check(&taking.output, MAX_TAKEN_BYTES)
+            .map_err(|e| Cause::new("output-out-of-bounds", format!("the output {e}")))?;
+        if taking
+            .location
+            .as_ref()
+            .is_some_and(|at| at.len() > MAX_LOCATION_BYTES)
+        {
+            let why = format!("the location has more than {MAX_LOCATION_BYTES} bytes");
+            return Err(Cause::new("location-out-of-bounds", why).into());
+        }
     }
     Ok(message)
 }
