@@ -162,7 +162,7 @@ pub enum Reason {
 ///
 /// # Example
 /// ```
-/// use triad_core::{ClaimId, Context, Decision, Event, Order, Timestamp, Timing, decide};
+/// use triad_core::{CallbackSecret, ClaimId, Context, Decision, Event, Order, Timestamp, Timing, decide};
 /// # use triad_workflow::{Limits, Workflow};
 /// # let text = r#"{"workflow": "w", "steps": [
 /// #     {"id": "charge", "agent": "payment", "action": "charge", "compensation": "none"}]}"#;
@@ -173,7 +173,8 @@ pub enum Reason {
 /// let order = Order::new(&accepted, &workflow, Timestamp(60_000));
 /// let details = serde_json::json!({});
 /// let ctx = Context { workflow: &workflow, details: Some(&details), timing: Timing::default() };
-/// let decision = decide(&ctx, &order, Event::Claim(ClaimId("c-1".into())), Timestamp(5)).unwrap();
+/// let claim = Event::Claim(ClaimId("c-1".into()), CallbackSecret([1, 2]));
+/// let decision = decide(&ctx, &order, claim, Timestamp(5)).unwrap();
 /// let Decision::Transition(change) = decision else { panic!("a Pending order can be claimed") };
 /// assert_eq!(change.next.state.name(), "Processing");
 /// assert_eq!(change.effects.len(), 2, "the status `started` and a request");
