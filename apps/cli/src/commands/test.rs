@@ -313,6 +313,10 @@ fn step(
             StepKind::Timer(Timer::Until { at, zone }) => {
                 Some(("until", named_moment(rendered(at), *zone)))
             }
+            StepKind::Run(run) => Some(match &run.each {
+                None => ("details", rendered(&run.details)),
+                Some(each) => ("for_each", rendered(&each.list)),
+            }),
             StepKind::Timer(Timer::For(_)) | StepKind::Await(_) => None,
         };
         if let Some((name, computed)) = &computed {

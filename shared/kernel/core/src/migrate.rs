@@ -210,7 +210,7 @@ fn stands_against(
     against
 }
 
-/// Whether work on one is work on the other: the same action, a timer too, or the same events. A wait that has begun
+/// Whether work on one is work on the other: the same action, a timer too, the same events, or child orders of the same workflow. A wait that has begun
 /// keeps its end.
 fn is_same_kind(was: &StepKind, is: &StepKind) -> bool {
     match (was, is) {
@@ -223,6 +223,9 @@ fn is_same_kind(was: &StepKind, is: &StepKind) -> bool {
                 wait.events.iter().map(|e| e.event.clone()).collect()
             };
             (was.needs_all, names(was)) == (is.needs_all, names(is))
+        }
+        (StepKind::Run(was), StepKind::Run(is)) => {
+            (&was.workflow, was.each.is_some()) == (&is.workflow, is.each.is_some())
         }
         _ => false,
     }

@@ -35,6 +35,12 @@ pub struct Workflow {
     pub progress: bool,
     /// The schema that the details of its orders have to fit; `None`: any details are allowed.
     pub details: Option<DetailsSchema>,
+    /// Names of values of the details that expressions see as variables too. The steps inside a `for_each` see the
+    /// element and its place so; otherwise there are none.
+    pub variables: Vec<String>,
+    /// What the end of an order brings to the step of another order that started it. `None`: the output of the step
+    /// that is written last, null if it was skipped.
+    pub output: Option<Template>,
     /// The search keys by which operators find its orders; there may be none.
     pub search: SearchKeys,
     /// The steps, 1 to [`MAX_STEPS`](crate::check::MAX_STEPS).
@@ -42,6 +48,8 @@ pub struct Workflow {
     /// The descriptions of the actions of its steps, by agent and action. An action without one is
     /// `POST /<action>` with JSON.
     pub calls: BTreeMap<(AgentName, String), Arc<CallDefinition>>,
+    /// The workflows that its steps inside a `for_each` make, which are published together with it.
+    pub parts: Vec<Workflow>,
     /// The definition as its author wrote it.
     pub definition: Definition,
 }
@@ -68,7 +76,7 @@ pub struct Step {
     /// The condition: if it is false for an order, the step is skipped; if it has no value, `then` is
     /// done. `None`: the step always runs.
     pub when: Option<Expression>,
-    /// What the step does: it calls a service, or waits.
+    /// What the step does: it calls a service, waits, or runs other orders.
     pub kind: StepKind,
     /// What is done when no further attempt is made. Default: [`Above::Compensate`] before the point of no
     /// return, [`Above::Error`] from it on.
@@ -90,10 +98,13 @@ pub enum StepKind {
     Timer(Timer),
     /// It waits for events from outside.
     Await(Box<Await>),
+    /// It starts orders of another workflow and ends when they have ended.
+    Run(Box<Run>),
 }
 
 impl fmt::Display for StepKind {
-    /// For people: `payment/charge`, `a wait of 3days`, `a wait until a moment` or `a wait for paid, signed`.
+    /// For people: `payment/charge`, `a wait of 3days`, `a wait until a moment`, `a wait for paid, signed`, `an order of
+    /// ship` or `orders of ship`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Call(call) => write!(f, "{}/{}", call.agent, call.action),
@@ -103,18 +114,38 @@ impl fmt::Display for StepKind {
                 let names: Vec<&str> = wait.events.iter().map(|e| e.event.as_str()).collect();
                 write!(f, "a wait for {}", names.join(", "))
             }
+            Self::Run(run) => match run.each {
+                None => write!(f, "an order of {}", run.workflow),
+                Some(_) => write!(f, "orders of {}", run.workflow),
+            },
         }
     }
 }
 
 impl Step {
-    /// The action that the step asks an agent for; `None` of a step that waits.
+    /// The action that the step asks an agent for; `None` of a step that waits or runs other orders.
     #[must_use]
     pub fn call(&self) -> Option<&Call> {
         match &self.kind {
             StepKind::Call(call) => Some(call),
-            StepKind::Timer(_) | StepKind::Await(_) => None,
+            StepKind::Timer(_) | StepKind::Await(_) | StepKind::Run(_) => None,
         }
+    }
+
+    /// The orders that the step runs; `None` of every other step.
+    #[must_use]
+    pub fn run(&self) -> Option<&Run> {
+        match &self.kind {
+            StepKind::Run(run) => Some(run),
+            StepKind::Call(_) | StepKind::Timer(_) | StepKind::Await(_) => None,
+        }
+    }
+
+    /// Whether its effect is compensated when its order is: by an action of an agent, or by compensating the orders
+    /// that it has run.
+    #[must_use]
+    pub fn can_be_compensated(&self) -> bool {
+        self.compensation.is_some() || self.run().is_some_and(|run| run.is_compensated)
     }
 
     /// Whether the step may be done again while it is in doubt whether its effect happened; true of a step that
@@ -153,6 +184,11 @@ impl Step {
                 let conditions = events.filter_map(|event| event.matches.as_ref());
                 conditions.chain(&wait.fails_when).collect()
             }
+            StepKind::Run(run) => {
+                let each = run.each.iter();
+                let lists = each.flat_map(|each| each.list.expressions());
+                lists.chain(run.details.expressions()).collect()
+            }
         };
         own.into_iter().chain(&self.when)
     }
@@ -173,6 +209,7 @@ impl Step {
             StepKind::Timer(Timer::For(span)) => *span,
             StepKind::Timer(Timer::Until { .. }) => Millis(0),
             StepKind::Await(wait) => wait.within,
+            StepKind::Run(_) => Millis(0),
         }
     }
 }
@@ -296,6 +333,38 @@ pub struct AwaitedEvent {
     /// The condition that it must fulfil, over the step's variables and `event`, what it brought. An event that does
     /// not fulfil it does not end the wait. `None`: any such event does.
     pub matches: Option<Expression>,
+}
+
+/// Orders of another workflow that a step runs: child orders. The step is completed when they are Processed, and
+/// failed when one is Compensated.
+#[derive(Debug)]
+pub struct Run {
+    /// The workflow of the child orders.
+    pub workflow: WorkflowName,
+    /// Its version; `None`: the one that is current when a child order is submitted.
+    pub version: Option<DefinitionHash>,
+    /// The details of a child order: an object. Of one among several, over the element of the list too.
+    pub details: Template,
+    /// Longest time of a child order, from its submission to its end; `None`: that of its workflow.
+    pub within: Option<Millis>,
+    /// One child order for each element of a list; `None`: one child order.
+    pub each: Option<ForEach>,
+    /// Whether the child orders are compensated when the order is. Default: true before the point of no return.
+    pub is_compensated: bool,
+}
+
+/// One child order for each element of a list. The output of the step is the list of what they bring, in its order,
+/// null for one that failed.
+#[derive(Debug)]
+pub struct ForEach {
+    /// The list; at most [`MAX_INSTANCES`](crate::check::MAX_INSTANCES) elements, checked when the step begins.
+    pub list: Template,
+    /// The variable that is the element in [`Run::details`]. Its place in the list, from 0, is the variable `index`.
+    pub item: String,
+    /// Most child orders that are under way at once, from 1 to [`MAX_AT_ONCE`](crate::check::MAX_AT_ONCE). Default 10.
+    pub at_once: u32,
+    /// How many child orders may fail without a failure of the step. Default 0.
+    pub tolerate: u32,
 }
 
 /// What is done when an awaited event has not come in time.

@@ -278,7 +278,7 @@ pub(super) fn called_back(
     }
     doubt::lift(&mut next.steps[index]);
     let scope = match &later.fails_when {
-        Some(condition) => Some(input::scope(ctx, &next, [condition], None)?.with_event(data)),
+        Some(condition) => Some(input::scope(ctx, &next, [condition], None)?.with("event", data)),
         None => None,
     };
     let condition = later.fails_when.as_ref().zip(scope.as_ref());

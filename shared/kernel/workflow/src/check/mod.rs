@@ -26,6 +26,10 @@ pub use crate::problem::{Problem, TextPosition};
 pub const MAX_STEPS: usize = 32;
 /// Most events that one step may wait for, inclusive.
 pub const MAX_EVENTS: usize = 8;
+/// Most child orders that one step may run, inclusive.
+pub const MAX_INSTANCES: usize = 500;
+/// Most child orders of one step that may be under way at once, inclusive.
+pub const MAX_AT_ONCE: u32 = 50;
 /// Most calls to the remote service that an author may allow for one attempt, inclusive. At least one
 /// call is needed.
 pub const MAX_CALLS: u32 = 100;

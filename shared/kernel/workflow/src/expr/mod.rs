@@ -434,11 +434,10 @@ impl Scope {
         }
     }
 
-    /// The same scope with the variable `event`: what an event from outside brings.
+    /// The same scope with one more variable, such as `event`: what an event from outside brings.
     #[must_use]
-    pub fn with_event(mut self, event: &Value) -> Self {
-        self.context
-            .add_variable_from_value("event", cel_value(event));
+    pub fn with(mut self, name: &str, value: &Value) -> Self {
+        self.context.add_variable_from_value(name, cel_value(value));
         self
     }
 

@@ -145,7 +145,7 @@ fn can_be_taken(order: &Order, workflow: &Workflow, event: &str) -> Result<(), P
     let awaited: Vec<&str> = ahead
         .filter_map(|(_, step)| match &step.kind {
             StepKind::Await(wait) => Some(&wait.events),
-            StepKind::Call(_) | StepKind::Timer(_) => None,
+            StepKind::Call(_) | StepKind::Timer(_) | StepKind::Run(_) => None,
         })
         .flatten()
         .map(|awaited| awaited.event.as_str())

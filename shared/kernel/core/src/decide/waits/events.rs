@@ -203,7 +203,7 @@ fn holds(
     condition: &Expression,
     event: &Value,
 ) -> Result<bool, NeedsDetails> {
-    let scope = input::scope(ctx, order, slice::from_ref(condition), None)?.with_event(event);
+    let scope = input::scope(ctx, order, slice::from_ref(condition), None)?.with("event", event);
     Ok(condition.holds(&scope).unwrap_or(false))
 }
 
@@ -211,7 +211,7 @@ fn holds(
 fn awaits(step: &Step, event: &str) -> bool {
     match &step.kind {
         StepKind::Await(wait) => wait.events.iter().any(|awaited| awaited.event == event),
-        StepKind::Call(_) | StepKind::Timer(_) => false,
+        StepKind::Call(_) | StepKind::Timer(_) | StepKind::Run(_) => false,
     }
 }
 

@@ -31,8 +31,8 @@ pub(super) fn begin(
     let until = match kind {
         StepKind::Timer(timer) => timer::until(ctx, order, timer, now)?,
         StepKind::Await(wait) => Ok(now.plus(wait.within)),
-        // A call is no wait: `forward::start` makes its request.
-        StepKind::Call(_) => return Ok(true),
+        // These are no waits: `forward::start` makes the request of a call, and `children` the orders of a run.
+        StepKind::Call(_) | StepKind::Run(_) => return Ok(true),
     };
     let until = match until {
         Ok(until) => until,
@@ -47,7 +47,7 @@ pub(super) fn begin(
         until,
         events: match kind {
             StepKind::Await(wait) => wait.events.iter().map(|e| e.event.clone()).collect(),
-            StepKind::Timer(_) | StepKind::Call(_) => Vec::new(),
+            StepKind::Timer(_) | StepKind::Call(_) | StepKind::Run(_) => Vec::new(),
         },
     });
     let output = match kind {
@@ -93,7 +93,7 @@ pub(super) fn over(
         StepKind::Await(wait) if wait.otherwise != Otherwise::Continue => {
             events::missing(order, index, wait)
         }
-        StepKind::Await(_) | StepKind::Timer(_) | StepKind::Call(_) => {
+        StepKind::Await(_) | StepKind::Timer(_) | StepKind::Call(_) | StepKind::Run(_) => {
             complete(ctx, order, index, Value::Null, now);
             return Ok(true);
         }
