@@ -214,7 +214,12 @@ impl Evidence {
                 });
                 true
             }
-            Ok(SchedulerMessage::Accepted(_) | SchedulerMessage::Wake(_)) => true,
+            Ok(
+                SchedulerMessage::Accepted(_)
+                | SchedulerMessage::Wake(_)
+                | SchedulerMessage::ChildEnded(_)
+                | SchedulerMessage::Undo(_),
+            ) => true,
             Err(_) => false,
         }
     }

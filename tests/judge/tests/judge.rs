@@ -43,6 +43,7 @@ fn new_order(id: &str) -> NewOrder {
         due: Timestamp(5_000),
         deadline: None,
         search: Vec::new(),
+        parent: None,
         details: json!({"n": 1}),
     };
     NewOrder {

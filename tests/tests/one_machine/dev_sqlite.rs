@@ -271,6 +271,7 @@ async fn store_expired(data: &str, id: &OrderId) {
         due: Timestamp(1),
         deadline: None,
         search: Vec::new(),
+        parent: None,
         details: Value::Null,
     };
     let first = Order::new(&accepted, &workflow, Timestamp(1));

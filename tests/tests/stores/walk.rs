@@ -55,6 +55,7 @@ pub fn new(workflow: &Workflow, id: OrderId, now: Timestamp, details: Value) -> 
         due: now,
         deadline: None,
         search: Vec::new(),
+        parent: None,
         details,
     };
     Order::new(&accepted, workflow, now)

@@ -68,6 +68,7 @@ pub(crate) async fn sweep_over_a_breach() {
         due: past,
         deadline: None,
         search: Vec::new(),
+        parent: None,
         details: json!({}),
     };
     let mut order = Order::new(&accepted, &workflow, past);

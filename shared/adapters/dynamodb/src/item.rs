@@ -234,6 +234,7 @@ mod tests {
                 data: Some(json!({"amount": 9.80})),
             }],
             amendment: Some(json!({"to": {"city": "Lyon"}, "gift": null, "sum": 9.80})),
+            parent: None,
             campaign: None,
             closed: Some(Hold {
                 at: Timestamp(4_600),

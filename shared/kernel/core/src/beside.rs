@@ -9,13 +9,13 @@ use crate::output::{Content, Output, OutputDigest};
 
 impl Order {
     fn contents_beside(&self) -> impl Iterator<Item = (&OutputDigest, &Content)> {
-        let outputs = self.steps.iter().filter_map(|step| step.state.output());
+        let outputs = self.steps.iter().flat_map(|step| step.outputs());
         outputs.filter_map(Output::beside)
     }
 
     fn contents_beside_mut(&mut self) -> impl Iterator<Item = (&OutputDigest, &mut Content)> {
-        let steps = self.steps.iter_mut();
-        steps.filter_map(|step| step.state.output_mut()?.beside_mut())
+        let outputs = self.steps.iter_mut().flat_map(|step| step.outputs_mut());
+        outputs.filter_map(Output::beside_mut)
     }
 
     /// The digests of all outputs that lie beside the record, in the order of the steps.

@@ -15,6 +15,7 @@
 use triad_workflow::{Probe, Repeat, Step};
 
 use crate::budget;
+use crate::children::Children;
 use crate::failure::{Failure, FailureKind};
 use crate::ids::{Direction, Timestamp};
 use crate::step::{Out, StepRecord, StepState};
@@ -65,7 +66,11 @@ pub fn happened(record: &StepRecord, step: &Step) -> Happened {
         StepState::Ambiguous { .. } => Happened::Maybe,
         state @ StepState::Acting(_) => {
             let is_uncounted = step.call().is_some_and(|call| !call.is_counted);
-            let is_open = record.in_doubt.is_some() || record.in_progress.is_some();
+            let has_children = record
+                .children
+                .as_ref()
+                .is_some_and(Children::may_have_effect);
+            let is_open = record.in_doubt.is_some() || record.in_progress.is_some() || has_children;
             or_no(state.is_running() || is_open || is_uncounted)
         }
         StepState::Completed { .. } => Happened::Yes,

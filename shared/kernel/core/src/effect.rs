@@ -3,10 +3,11 @@
 //! A decision makes them once. If a record's messages may be unsent, [`of_record`] makes the same ones again from the
 //! record. If sent messages may be lost, [`under_way`] makes those that an order waits for again.
 
-use serde_json::Value;
-use triad_workflow::StepIndex;
+use serde_json::{Map, Value};
+use triad_workflow::{EvalError, StepIndex};
 
 use crate::budget;
+use crate::children::{Child, ChildEnded, ChildState, Parent, child_id};
 use crate::context::{Context, NeedsDetails};
 use crate::declared::{declared, poll};
 use crate::ids::{Direction, IdempotencyKey, Timestamp};
@@ -17,6 +18,7 @@ use crate::order::{Order, ProcessState};
 use crate::outbox::Emission;
 use crate::status::Status;
 use crate::step::Out;
+use crate::submission::{ChildOrder, Submission};
 
 /// One message of a decision.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,6 +31,10 @@ pub enum Effect {
     Wake,
     /// A request to an agent.
     Request(Box<StepRequest>),
+    /// A child order is submitted, or has to be compensated.
+    Child(Box<Submission>),
+    /// The order tells its parent how it has ended.
+    Ended(Box<ChildEnded>),
 }
 
 /// When the Supervisor or an operator sends an effect. They write to an order while the Scheduler
@@ -55,9 +61,9 @@ impl Effect {
     #[must_use]
     pub fn turn(&self) -> SendOrder {
         match self {
-            Self::Status(_) | Self::Alert(_) => SendOrder::First,
+            Self::Status(_) | Self::Alert(_) | Self::Ended(_) => SendOrder::First,
             Self::Wake => SendOrder::Then,
-            Self::Request(_) => SendOrder::SchedulerOnly,
+            Self::Request(_) | Self::Child(_) => SendOrder::SchedulerOnly,
         }
     }
 }
@@ -92,13 +98,19 @@ impl From<NeedsDetails> for Unmade {
 pub fn of_record(ctx: &Context<'_>, order: &Order) -> Result<Vec<Effect>, Unmade> {
     let mut effects = status_effects(order);
     for entry in &order.outbox.entries {
-        let Emission::Request {
-            step,
-            direction,
-            attempt,
-        } = entry
-        else {
-            continue;
+        let (step, direction, attempt) = match entry {
+            Emission::Request {
+                step,
+                direction,
+                attempt,
+            } => (step, direction, attempt),
+            Emission::Children { step, numbers } => {
+                if let Some(index) = ctx.workflow.step_index(step.as_str()) {
+                    effects.extend(children_again(ctx, order, index, numbers)?);
+                }
+                continue;
+            }
+            _ => continue,
         };
         let Some(index) = ctx.workflow.step_index(step.as_str()) else {
             continue;
@@ -133,15 +145,28 @@ pub fn under_way(ctx: &Context<'_>, order: &Order, now: Timestamp) -> Result<Vec
     }
     if is_asked_for(order) {
         let is_new = is_new(order);
-        effects.extend(is_new.then(|| Effect::Status(received(order))));
+        effects.extend((is_new && order.parent.is_none()).then(|| Effect::Status(received(order))));
         effects.push(Effect::Wake);
     }
     for (index, record) in order.steps.iter().enumerate() {
         if let Some(out) = record.state.out().filter(|out| now < out.complete_by) {
             effects.extend(request_effects(ctx, order, index, out.direction)?);
         }
+        let children = record
+            .children
+            .iter()
+            .flat_map(|children| (0..).zip(&children.all));
+        let asked = children.filter(|(_, child)| is_asked(&child.state));
+        let asked: Vec<u32> = asked.map(|(number, _)| number).collect();
+        if record.state.parked_until().is_some() && !asked.is_empty() {
+            effects.extend(children_again(ctx, order, index, &asked)?);
+        }
     }
     Ok(effects)
+}
+
+fn is_asked(state: &ChildState) -> bool {
+    matches!(state, ChildState::Running | ChildState::Compensating)
 }
 
 /// Whether the record's last write woke a Scheduler. Submission does so for each new order.
@@ -218,10 +243,94 @@ pub fn status_effects(order: &Order) -> Vec<Effect> {
             cause: cause.to_string(),
             at: *at,
         })),
-        Emission::Wake | Emission::Request { .. } => None,
+        Emission::Ended { end } => order.parent.as_ref().map(|parent| {
+            Effect::Ended(Box::new(ChildEnded {
+                order_id: parent.order_id.clone(),
+                parent: (**parent).clone(),
+                child: order.id.clone(),
+                end: end.clone(),
+            }))
+        }),
+        Emission::Wake | Emission::Request { .. } | Emission::Children { .. } => None,
     });
     let wakes = entries.iter().filter(|e| matches!(e, Emission::Wake));
     told.chain(wakes.map(|_| Effect::Wake)).collect()
+}
+
+/// The messages that ask for child orders of a step, made again.
+fn children_again(
+    ctx: &Context<'_>,
+    order: &Order,
+    index: StepIndex,
+    numbers: &[u32],
+) -> Result<Vec<Effect>, Unmade> {
+    children(ctx, order, index, numbers)?.map_err(|e| {
+        Unmade::Damaged(Illegal::NoInput {
+            step: order.steps[index].step.to_string(),
+            why: e.to_string(),
+        })
+    })
+}
+
+/// The messages that ask for these child orders of a step, those of them that are asked for now: to be started, or to be
+/// compensated. An error if the details of one have no value.
+pub(crate) fn children(
+    ctx: &Context<'_>,
+    order: &Order,
+    index: StepIndex,
+    numbers: &[u32],
+) -> Result<Result<Vec<Effect>, EvalError>, NeedsDetails> {
+    let record = &order.steps[index];
+    let (Some(run), Some(children), Some(token)) = (
+        ctx.workflow.steps[index].run(),
+        &record.children,
+        &record.callback,
+    ) else {
+        return Ok(Ok(Vec::new()));
+    };
+    let numbers = numbers.iter().copied();
+    let asked: Vec<(u32, &Child)> = numbers
+        .filter_map(|number| Some((number, children.all.get(number as usize)?)))
+        .filter(|(_, child)| is_asked(&child.state))
+        .collect();
+    let starts = |(_, child): &&(u32, &Child)| child.state == ChildState::Running;
+    let started: Vec<u32> = asked
+        .iter()
+        .filter(starts)
+        .map(|(number, _)| *number)
+        .collect();
+    let mut details = match input::details_of_children(ctx, order, run, &started)? {
+        Ok(details) => details.into_iter(),
+        Err(e) => return Ok(Err(e)),
+    };
+    let depth = order.parent.as_ref().map_or(0, |parent| parent.depth);
+    let submissions = asked.into_iter().map(|(number, child)| {
+        let undo = child.state == ChildState::Compensating;
+        let id_number = run.each.is_some().then_some(number);
+        Effect::Child(Box::new(Submission {
+            order_id: child_id(&order.id, &record.step, id_number, child.attempt),
+            workflow: run.workflow.clone(),
+            details: match undo {
+                true => Map::new(),
+                false => details.next().unwrap_or_default(),
+            },
+            reply_topic: None,
+            order_timeout: run.within,
+            child: Some(ChildOrder {
+                parent: Parent {
+                    order_id: order.id.clone(),
+                    step: record.step.clone(),
+                    number,
+                    attempt: child.attempt,
+                    token: token.clone(),
+                    depth: depth + 1,
+                },
+                version: run.version.clone(),
+                undo,
+            }),
+        }))
+    });
+    Ok(Ok(submissions.collect()))
 }
 
 fn alert_name(kind: AlertKind) -> &'static str {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use triad_workflow::{Millis, StepId};
 
+use crate::children::{ChildEnded, Parent};
 use crate::ids::ClaimId;
 use crate::later::{Callback, CallbackSecret};
 use crate::message::Reply;
@@ -22,6 +23,10 @@ pub enum Event {
     Received(Box<ReceivedEvent>),
     /// A service has called back about work that it had taken.
     CalledBack(Box<Callback>),
+    /// A child order of the order has ended.
+    ChildEnded(Box<ChildEnded>),
+    /// The order's parent is compensated: the parent that asks for the same.
+    Undo(Box<Parent>),
     /// The Supervisor has found the order in the due index.
     Overdue(Overdue),
     /// The Supervisor lets an order in that was set aside: its workflow's cap has room again.
@@ -66,6 +71,8 @@ impl Event {
             Self::Reply(_) => "reply",
             Self::Received(_) => "received",
             Self::CalledBack(_) => "called-back",
+            Self::ChildEnded(_) => "child-ended",
+            Self::Undo(_) => "undo",
             Self::Overdue(_) => "overdue",
             Self::Admit => "admit",
             Self::Confirmed => "confirmed",

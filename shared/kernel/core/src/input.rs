@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
-use triad_workflow::{EvalError, Expression, Scope, StepIndex, Template, Workflow};
+use serde_json::{Map, Value, json};
+use triad_workflow::{EvalError, Expression, ForEach, Run, Scope, StepIndex, Template, Workflow};
 
 use crate::amend;
 use crate::context::{Context, NeedsDetails};
@@ -41,7 +41,11 @@ pub(crate) fn scope<'a>(
         };
         outputs.push((record.step.as_str(), output));
     }
-    Ok(Scope::new(&facts, &details, outputs, output))
+    let scope = Scope::new(&facts, &details, outputs, output);
+    let variables = ctx.workflow.variables.iter();
+    Ok(variables.fold(scope, |scope, name| {
+        scope.with(name, details.get(name).unwrap_or(&Value::Null))
+    }))
 }
 
 /// An input, or why its expressions have no value for this order.
@@ -80,6 +84,57 @@ pub(crate) fn poll(
             render(&poll.input, || scope(ctx, order, expressions, output))
         }
     }
+}
+
+/// The list of which a step runs an order for each element.
+pub(crate) fn list(
+    ctx: &Context<'_>,
+    order: &Order,
+    each: &ForEach,
+) -> Result<Input, NeedsDetails> {
+    let template = &each.list;
+    render(template, || scope(ctx, order, template.expressions(), None))
+}
+
+/// What an order brings to its parent.
+pub(crate) fn brings(
+    ctx: &Context<'_>,
+    order: &Order,
+    template: &Template,
+) -> Result<Input, NeedsDetails> {
+    render(template, || scope(ctx, order, template.expressions(), None))
+}
+
+/// The details of the child orders with these numbers.
+pub(crate) fn details_of_children(
+    ctx: &Context<'_>,
+    order: &Order,
+    run: &Run,
+    numbers: &[u32],
+) -> Result<Result<Vec<Map<String, Value>>, EvalError>, NeedsDetails> {
+    let template = &run.details;
+    let items = match &run.each {
+        Some(each) if !numbers.is_empty() => match list(ctx, order, each)? {
+            Ok(Value::Array(items)) => items,
+            Ok(_) => Vec::new(),
+            Err(e) => return Ok(Err(e)),
+        },
+        _ => Vec::new(),
+    };
+    let mut all = Vec::with_capacity(numbers.len());
+    for &number in numbers {
+        let mut scope = scope(ctx, order, template.expressions(), None)?;
+        if let Some(each) = &run.each {
+            let item = items.get(number as usize).unwrap_or(&Value::Null);
+            scope = scope.with(&each.item, item).with("index", &number.into());
+        }
+        all.push(match template.render(&scope) {
+            Ok(Value::Object(details)) => details,
+            Ok(_) => Map::new(),
+            Err(e) => return Ok(Err(e)),
+        });
+    }
+    Ok(Ok(all))
 }
 
 /// Computes a template; for one without expressions no variables are made.
@@ -140,7 +195,7 @@ pub fn outputs_to_read(workflow: &Workflow, order: &Order) -> Vec<OutputDigest> 
     }
     let unread = |is_wanted: &dyn Fn(&str) -> bool| -> Vec<OutputDigest> {
         let wanted = order.steps.iter().filter(|s| is_wanted(s.step.as_str()));
-        let outputs = wanted.filter_map(|s| s.state.output());
+        let outputs = wanted.flat_map(|s| s.outputs());
         let unread = outputs.filter(|output| output.value().is_none());
         unread.filter_map(Output::digest).cloned().collect()
     };

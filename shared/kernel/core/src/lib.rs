@@ -13,6 +13,7 @@ pub mod attention;
 mod beside;
 pub mod breaker;
 pub mod budget;
+pub mod children;
 pub mod context;
 pub mod decide;
 mod declared;

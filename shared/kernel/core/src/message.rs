@@ -12,6 +12,7 @@ use serde_json::Value;
 use triad_workflow::service::CallDefinition;
 use triad_workflow::{AgentName, Millis, SearchKey, StepId, WorkflowName};
 
+use crate::children::{ChildEnded, Parent};
 use crate::failure::Failure;
 use crate::ids::{Attempt, Direction, IdempotencyKey, OrderId, Timestamp};
 use crate::ids::{Priority, WorkflowRef};
@@ -134,6 +135,19 @@ pub enum SchedulerMessage {
     Wake(Wake),
     /// An agent has answered a request.
     Reply(Reply),
+    /// A child order of the order has ended.
+    ChildEnded(Box<ChildEnded>),
+    /// The order's parent is compensated, and so the order has to be.
+    Undo(Box<Undo>),
+}
+
+/// The message that has a child order compensated.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Undo {
+    /// Id of the child order.
+    pub order_id: OrderId,
+    /// Whose child it is, by which the order knows that its own parent asks.
+    pub parent: Parent,
 }
 
 /// An order was accepted: all fields of its first process record, and its details, so that the claim needs no read.
@@ -163,6 +177,9 @@ pub struct Accepted {
     /// The search keys by which operators find the order; empty, or absent, if it has none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub search: Vec<SearchKey>,
+    /// The step of another order that has started this one; absent of an order that an application has submitted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Box<Parent>>,
     /// The order's details as submitted.
     pub details: Value,
 }

@@ -6,10 +6,11 @@ use serde_json::Value;
 use triad_workflow::search::MAX_SEARCH_KEYS;
 use triad_workflow::{SearchKey, Workflow};
 
+use crate::children::{ChildEnd, Parent};
 use crate::due::{aside_shard, shard_of};
 use crate::failure::Failure;
 use crate::ids::{CampaignId, ClaimId, OrderId, Priority, Timestamp, Version, WorkflowRef};
-use crate::outbox::{Outbox, Writer};
+use crate::outbox::{Emission, Outbox, Writer};
 use crate::received::KeptEvent;
 use crate::step::StepRecord;
 pub use crate::timeline::{Dropped, Incident, IncidentKind, MAX_INCIDENTS, OperatorAct};
@@ -79,6 +80,8 @@ pub struct Order {
     /// What was replaced in the details since they were submitted, as a merge patch over them (RFC 7396): see
     /// [`amend`](crate::amend). `None` if they are as submitted.
     pub amendment: Option<Value>,
+    /// The step of another order that has started this one; `None` of an order that an application has submitted.
+    pub parent: Option<Box<Parent>>,
     /// The campaign that acted on the order last; `None` if none has. Earlier ones are in the timeline: see
     /// [`is_acted_on_by`](Self::is_acted_on_by).
     pub campaign: Option<CampaignId>,
@@ -303,8 +306,28 @@ impl Order {
             closed: None,
             events: Vec::new(),
             amendment: None,
+            parent: accepted.parent.clone(),
             campaign: None,
         }
+    }
+
+    /// The record of a child order that is to be compensated before it was ever stored: it ends without an effect, and
+    /// a submission that comes later finds it.
+    #[must_use]
+    pub fn never_begun(
+        accepted: &crate::message::Accepted,
+        workflow: &Workflow,
+        cause: Failure,
+    ) -> Self {
+        let at = accepted.submitted_at;
+        let mut order = Self::new(accepted, workflow, at);
+        order.outbox.entries.push(Emission::Ended {
+            end: ChildEnd::Undone {
+                cause: cause.clone(),
+            },
+        });
+        order.state = ProcessState::Compensated { at, cause };
+        order
     }
 
     /// The same new record, but set aside since its submission: no step starts until its workflow has room

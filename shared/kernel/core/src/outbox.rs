@@ -7,11 +7,12 @@
 //! may have died before sending, or may still send, as a Scheduler that has lost its partition without noticing may.
 //! Only a writer that has seen the bus acknowledge them may leave them out, by deciding on a copy [without its
 //! entries](Outbox::acknowledged). Requests and announcements are not carried: the Supervisor finds an attempt
-//! without its request overdue.
+//! without its request overdue, and submissions of child orders are made again from time to time.
 
 use serde::{Deserialize, Serialize};
 use triad_workflow::StepId;
 
+use crate::children::ChildEnd;
 use crate::failure::Failure;
 use crate::ids::{Attempt, Direction, Timestamp};
 use crate::message::AlertKind;
@@ -82,6 +83,18 @@ pub enum Emission {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cause: Option<Failure>,
     },
+    /// Submit child orders of a step, or have them compensated: whichever the step is at.
+    Children {
+        /// The step.
+        step: StepId,
+        /// Which of its child orders, from 0.
+        numbers: Vec<u32>,
+    },
+    /// Tell the order's parent how it has ended.
+    Ended {
+        /// How.
+        end: ChildEnd,
+    },
     /// Alert operators that the order ended in Error or CompensationFailed, that it has missed its deadline and
     /// continues, or that events came for it that no step will use.
     Alert {
@@ -98,7 +111,10 @@ pub enum Emission {
 impl Emission {
     /// Whether later writes carry it over until it is known to be sent.
     fn is_carried(&self) -> bool {
-        matches!(self, Self::Status { .. } | Self::Alert { .. })
+        matches!(
+            self,
+            Self::Status { .. } | Self::Alert { .. } | Self::Ended { .. }
+        )
     }
 }
 

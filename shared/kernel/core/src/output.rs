@@ -78,8 +78,13 @@ impl Output {
     /// An output that an agent has just brought.
     #[must_use]
     pub fn new(value: Value) -> Self {
+        Self::within(value, MAX_INLINE_BYTES)
+    }
+
+    /// As [`new`](Self::new), with another bound on what lies in the record.
+    pub(crate) fn within(value: Value, max_inline: usize) -> Self {
         let json = value.to_string();
-        if json.len() <= MAX_INLINE_BYTES {
+        if json.len() <= max_inline {
             return Self(Place::Inline(value));
         }
         Self(Place::Beside {

@@ -1,15 +1,17 @@
 //! The message of an effect: its topic, key, id and headers.
 
+use crate::children::{ChildEnd, ChildEnded, Parent};
 use crate::effect::{self, Effect, SendOrder};
 use crate::failure::Failure;
-use crate::ids::{Attempt, Direction, IdempotencyKey, OrderId, Timestamp};
+use crate::ids::{Attempt, Direction, IdempotencyKey, OrderId, Priority, Timestamp};
 use crate::message::{
     Accepted, Envelope, Pace, Reply, ReplyOutcome, SchedulerMessage, StatusMessage, StepRequest,
-    Wake,
+    Undo, Wake,
 };
 use crate::order::Order;
 use crate::status::Status;
 use crate::step::{StepState, Work};
+use crate::submission::Submission;
 use crate::topics;
 use crate::trace::TraceContext;
 
@@ -46,6 +48,8 @@ pub fn effect(effect: &Effect, order: &Order) -> Envelope {
         Effect::Alert(body) => body.message(order.id.as_str(), trace_of(order)),
         Effect::Wake => wake(order),
         Effect::Request(body) => request(order, body),
+        Effect::Child(body) => child(order, body),
+        Effect::Ended(body) => ended(order, body),
     }
 }
 
@@ -63,7 +67,9 @@ fn status(order: &Order, body: &StatusMessage) -> Envelope {
     )
 }
 
-fn wake(order: &Order) -> Envelope {
+/// The message that wakes the Scheduler for an order.
+#[must_use]
+pub fn wake(order: &Order) -> Envelope {
     let body = SchedulerMessage::Wake(Wake {
         order_id: order.id.clone(),
     });
@@ -73,6 +79,87 @@ fn wake(order: &Order) -> Envelope {
         "triad.order.wake",
         format!("{}/wake/{}", order.id, order.version),
         trace_of(order),
+        &body,
+    )
+}
+
+/// The submission of a child order, or the message that has it compensated.
+fn child(order: &Order, body: &Submission) -> Envelope {
+    let is_undone = body.child.as_ref().is_some_and(|child| child.undo);
+    let what = if is_undone { "undo" } else { "submitted" };
+    Envelope::about(
+        topics::orders(order.priority).to_owned(),
+        &body.order_id,
+        &format!("triad.order.{what}"),
+        format!("{}/{what}", body.order_id),
+        trace_of(order),
+        body,
+    )
+}
+
+/// The end of an order, for its parent.
+fn ended(order: &Order, body: &ChildEnded) -> Envelope {
+    child_ended(
+        order.priority,
+        format!("{}/ended/{}", order.id, order.version),
+        trace_of(order),
+        body.clone(),
+    )
+}
+
+/// The message that tells an order that a child order of it was not accepted.
+#[must_use]
+pub fn refused_child(
+    parent: &Parent,
+    child: &OrderId,
+    priority: Priority,
+    trace: Option<TraceContext>,
+    cause: Failure,
+) -> Envelope {
+    let body = ChildEnded {
+        order_id: parent.order_id.clone(),
+        parent: parent.clone(),
+        child: child.clone(),
+        end: ChildEnd::Undone { cause },
+    };
+    child_ended(priority, format!("{child}/refused"), trace, body)
+}
+
+fn child_ended(
+    priority: Priority,
+    id: String,
+    trace: Option<TraceContext>,
+    body: ChildEnded,
+) -> Envelope {
+    let parent = body.order_id.clone();
+    Envelope::about(
+        topics::scheduler(priority).to_owned(),
+        &parent,
+        "triad.order.child-ended",
+        id,
+        trace,
+        &SchedulerMessage::ChildEnded(Box::new(body)),
+    )
+}
+
+/// The message that has a child order compensated which is stored.
+#[must_use]
+pub fn undo(
+    child: &OrderId,
+    parent: &Parent,
+    priority: Priority,
+    trace: Option<TraceContext>,
+) -> Envelope {
+    let body = SchedulerMessage::Undo(Box::new(Undo {
+        order_id: child.clone(),
+        parent: parent.clone(),
+    }));
+    Envelope::about(
+        topics::scheduler(priority).to_owned(),
+        child,
+        "triad.order.undo",
+        format!("{child}/undo"),
+        trace,
         &body,
     )
 }

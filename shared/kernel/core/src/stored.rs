@@ -82,6 +82,8 @@ pub mod attribute {
     /// What was replaced in the details since they were submitted, as a JSON merge patch; absent if they are as
     /// submitted.
     pub const AMENDMENT: &str = "Amendment";
+    /// The step of another order that has started this one, as JSON; absent of an order of an application.
+    pub const PARENT: &str = "Parent";
     /// Id of the campaign that acted on the order last; absent if none has.
     pub const CAMPAIGN: &str = "Campaign";
     /// A number unique to the last write, by which its writer recognises it.
@@ -222,6 +224,9 @@ pub fn encode(order: &Order, token: u64, retention: Millis) -> Vec<(&'static str
     if let Some(amendment) = &order.amendment {
         put(attr::AMENDMENT, json(amendment));
     }
+    if let Some(parent) = &order.parent {
+        put(attr::PARENT, json(parent));
+    }
     if let Some(campaign) = &order.campaign {
         put(attr::CAMPAIGN, text(campaign.to_string()));
     }
@@ -312,6 +317,7 @@ pub fn decode(read: impl Fn(&str) -> Result<Option<Scalar>, NotScalar>) -> Resul
         closed: item.optional_json(attr::CLOSED)?,
         events: item.optional_json(attr::EVENTS)?.unwrap_or_default(),
         amendment: item.optional_json(attr::AMENDMENT)?,
+        parent: item.optional_json(attr::PARENT)?,
         campaign: item
             .optional_string(attr::CAMPAIGN)?
             .map(|id| id.parse().map_err(|e| bad(attr::CAMPAIGN, e)))

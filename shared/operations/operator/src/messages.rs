@@ -44,7 +44,10 @@ pub fn of(order: &Order) -> Vec<MessageView<'_>> {
     for what in &order.outbox.entries {
         let sent = match what {
             Emission::Wake => wakes.next(),
-            Emission::Status { .. } | Emission::Alert { .. } => others.next(),
+            Emission::Status { .. } | Emission::Alert { .. } | Emission::Ended { .. } => {
+                others.next()
+            }
+            Emission::Children { .. } => None,
             Emission::Request {
                 step,
                 direction,

@@ -310,6 +310,7 @@ mod tests {
             due: Timestamp(5_000),
             deadline: None,
             search: Vec::new(),
+            parent: None,
             details: json!({}),
         };
         Order::new(&accepted, &workflow, accepted.due)

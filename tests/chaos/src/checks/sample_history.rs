@@ -181,6 +181,7 @@ impl Evidence {
             due: Timestamp(2),
             deadline: None,
             search: Vec::new(),
+            parent: None,
             details: details(name),
         };
         let mut record = Order::new(&accepted, &self.workflow, Timestamp(2));

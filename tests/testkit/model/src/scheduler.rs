@@ -168,6 +168,9 @@ fn event(message: &SchedulerMessage, order: &Order, n: usize) -> Event {
             triad_core::CallbackSecret([1, 2]),
         ),
         SchedulerMessage::Reply(reply) => Event::Reply(reply.clone()),
+        SchedulerMessage::ChildEnded(_) | SchedulerMessage::Undo(_) => {
+            unreachable!("the model's workflows run no orders")
+        }
     }
 }
 

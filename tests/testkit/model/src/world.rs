@@ -157,6 +157,7 @@ impl Installation {
             due: Timestamp(timing.announce_within.0),
             deadline: None,
             search: Vec::new(),
+            parent: None,
             details: json!({}),
         };
         Self {

@@ -128,6 +128,7 @@ fn new_order() -> NewOrder {
         due: Timestamp(2),
         deadline: None,
         search: Vec::new(),
+        parent: None,
         details: Value::Null,
     };
     NewOrder {

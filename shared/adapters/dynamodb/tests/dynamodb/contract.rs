@@ -45,6 +45,7 @@ fn order(text: &str, due: u64) -> Order {
         due: Timestamp(due),
         deadline: None,
         search: Vec::new(),
+        parent: None,
         details: Value::Null,
     };
     Order::new(&accepted, &workflow, Timestamp(due))

@@ -7,7 +7,7 @@
 use triad_workflow::{Step, StepIndex};
 
 use super::complete_by::set_complete_by;
-use super::{Decision, Draft, next_version, push_status, transition, waits, wake};
+use super::{Decision, Draft, children, next_version, push_status, transition, waits, wake};
 use crate::budget;
 use crate::context::{Context, NeedsDetails};
 use crate::declared::declared;
@@ -58,7 +58,7 @@ pub(super) fn begin(
 
 /// New state of a step when the compensation of its order begins.
 fn turn(record: &mut StepRecord, step: &Step) {
-    let can_be_compensated = step.compensation.is_some();
+    let can_be_compensated = step.can_be_compensated();
     let last = Attempt(record.compensation.earlier);
     if let Some(attempt) = record.state.attempt() {
         record.action.earlier = attempt.0;
@@ -169,6 +169,13 @@ fn start(
     index: StepIndex,
     now: Timestamp,
 ) -> Result<(), NeedsDetails> {
+    if ctx.workflow.steps[index].run().is_some() {
+        let last = order.steps[index]
+            .state
+            .work()
+            .map_or(Attempt(0), Work::attempt);
+        return children::compensate(ctx, order, index, last, now);
+    }
     let input = input::compensation(ctx, order, index)?;
     let record = &mut order.steps[index];
     let StepState::Compensating {
@@ -239,6 +246,7 @@ fn finish(order: &mut Order, now: Timestamp) {
         return;
     };
     push_status(order, Status::Compensated, Some(&cause), now);
+    children::tell_undone(order, &cause);
     order.state = ProcessState::Compensated { at: now, cause };
 }
 

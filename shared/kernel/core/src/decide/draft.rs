@@ -3,13 +3,12 @@
 use std::ops::{Deref, DerefMut};
 
 use serde_json::Value;
-use triad_workflow::StepIndex;
+use triad_workflow::{EvalError, StepIndex};
 
 use super::{Decision, Transition};
-use crate::context::Context;
+use crate::context::{Context, NeedsDetails};
 use crate::effect::{self, Effect};
 use crate::ids::{Attempt, Direction};
-use crate::message::StepRequest;
 use crate::order::Order;
 use crate::outbox::{Emission, Writer};
 use crate::status::Status;
@@ -20,7 +19,7 @@ use crate::step::{StepState, Work};
 #[derive(Debug, Clone)]
 pub(crate) struct Draft {
     order: Order,
-    requests: Vec<StepRequest>,
+    requests: Vec<Effect>,
 }
 
 impl Deref for Draft {
@@ -51,7 +50,7 @@ pub(super) fn next_version_by_event(order: &Order) -> Draft {
 fn draft(order: &Order, writer: Writer, may_be_untold: bool) -> Draft {
     let mut next = order.successor();
     next.outbox = order.outbox.carried_to(writer);
-    if order.outbox.writer == Writer::Submission && may_be_untold {
+    if order.outbox.writer == Writer::Submission && may_be_untold && order.parent.is_none() {
         // The order is unclaimed, so Submission may have died before it sent this status, and Submission does not
         // send it again once the record has a later version.
         next.outbox.entries.push(Emission::Status {
@@ -85,16 +84,41 @@ impl Draft {
             direction,
             attempt: request.attempt,
         });
-        self.requests.push(request);
+        self.requests.push(Effect::request(request));
     }
 
-    /// Removes the requests of this write: their attempts were not made.
+    /// Adds the messages that ask for child orders of a step: to be started, or to be compensated. An error if the
+    /// details of one have no value; then none is added.
+    pub(super) fn ask_children(
+        &mut self,
+        ctx: &Context<'_>,
+        index: StepIndex,
+        numbers: Vec<u32>,
+    ) -> Result<Result<(), EvalError>, NeedsDetails> {
+        if numbers.is_empty() {
+            return Ok(Ok(()));
+        }
+        let effects = match effect::children(ctx, &self.order, index, &numbers)? {
+            Ok(effects) => effects,
+            Err(e) => return Ok(Err(e)),
+        };
+        let step = self.order.steps[index].step.clone();
+        let entry = Emission::Children { step, numbers };
+        self.order.outbox.entries.push(entry);
+        self.requests.extend(effects);
+        Ok(Ok(()))
+    }
+
+    /// Removes the requests of this write: their attempts were not made, and child orders not asked for.
     pub(super) fn void_requests(&mut self) {
         self.requests.clear();
         let Order { steps, outbox, .. } = &mut self.order;
         outbox.entries.retain(|entry| {
-            let Emission::Request { step, .. } = entry else {
-                return true;
+            let step = match entry {
+                Emission::Request { step, .. } => step,
+                // Child orders that were not asked for are asked for again, or compensated.
+                Emission::Children { .. } => return false,
+                _ => return true,
             };
             for record in steps.iter_mut().filter(|r| &r.step == step) {
                 let StepState::Acting(Work::Out(out)) = record.state else {
@@ -117,7 +141,7 @@ impl Draft {
     /// The decision to write this version and to send its messages.
     pub(crate) fn decided(self) -> Decision {
         let mut effects = effect::status_effects(&self.order);
-        effects.extend(self.requests.into_iter().map(Effect::request));
+        effects.extend(self.requests);
         Decision::Transition(Box::new(Transition {
             next: self.order,
             effects,

@@ -4,8 +4,8 @@ use triad_workflow::StepIndex;
 
 use super::complete_by::set_complete_by;
 use super::{
-    Decision, Draft, give_up, later, next_version, push_status, stop_in_doubt, transition,
-    undefined, waits, wake,
+    Decision, Draft, children, give_up, later, next_version, push_status, stop_in_doubt,
+    transition, undefined, waits, wake,
 };
 use crate::budget;
 use crate::context::{Context, NeedsDetails};
@@ -35,10 +35,10 @@ pub(super) fn claim(
         push_status(&mut next, Status::Started, None, now);
     }
     for (record, step) in next.steps.iter_mut().zip(&ctx.workflow.steps) {
-        if step
+        let finishes_later = step
             .call()
-            .is_some_and(|call| call.finishes_later.is_some())
-        {
+            .is_some_and(|call| call.finishes_later.is_some());
+        if finishes_later || step.run().is_some() {
             record
                 .callback
                 .get_or_insert_with(|| secret.token(&record.step));
@@ -105,6 +105,7 @@ pub(super) fn advance(
         push_status(order, Status::Completed, None, now);
         waits::tell_unused(order, now);
         order.state = ProcessState::Processed { at: now };
+        children::end(ctx, order)?;
     } else {
         set_complete_by(order, now);
     }
@@ -138,7 +139,10 @@ pub(super) fn start(
 ) -> Result<bool, NeedsDetails> {
     let defined = &ctx.workflow.steps[index];
     let Some(call) = defined.call() else {
-        return waits::begin(ctx, order, index, last, now);
+        return match defined.run() {
+            Some(_) => children::start(ctx, order, index, last, now),
+            None => waits::begin(ctx, order, index, last, now),
+        };
     };
     if order.steps[index].in_progress.is_some() {
         if call.finishes_later.is_some() {

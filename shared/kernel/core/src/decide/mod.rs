@@ -3,9 +3,10 @@
 //! One `match` over state and event selects the rule. The rules are in [`forward`] (claim, run), [`compensate`]
 //! (claim, compensate), [`replies`] (replies of agents), [`supervise`] (overdue orders), [`deadline`] and [`late`]
 //! (orders past their deadline), [`operate`] (operators' acts), [`waits`] (steps that wait), [`later`] (work that
-//! services finish later), [`failed`] (steps that are given up) and [`complete_by`] (times).
+//! services finish later), [`children`] (orders that a step runs), [`failed`] (steps that are given up) and [`complete_by`] (times).
 
 mod answered;
+mod children;
 mod compensate;
 mod complete_by;
 mod deadline;
@@ -196,8 +197,18 @@ pub fn decide(
         (true, Event::Received(received), _) => {
             return Ok(waits::keep_unread(order, received, now));
         }
-        (true, Event::CalledBack(_), _) => return Ok(Decision::Ignore(Reason::WrongToken)),
-        (true, Event::Claim(..) | Event::Overdue(_) | Event::Reply(_) | Event::Confirmed, _) => {
+        (true, Event::CalledBack(_) | Event::ChildEnded(_), _) => {
+            return Ok(Decision::Ignore(Reason::WrongToken));
+        }
+        (
+            true,
+            Event::Claim(..)
+            | Event::Overdue(_)
+            | Event::Reply(_)
+            | Event::Undo(_)
+            | Event::Confirmed,
+            _,
+        ) => {
             return Ok(Decision::Ignore(Reason::SetAside));
         }
     };
@@ -278,6 +289,13 @@ fn by_state(
             ProcessState::Pending { .. } | ProcessState::Processing(_),
             Event::CalledBack(callback),
         ) => taken(ctx, later::called_back(ctx, order, &callback, now)?, now)?,
+        (
+            ProcessState::Pending { .. }
+            | ProcessState::Processing(_)
+            | ProcessState::Compensating { .. },
+            Event::ChildEnded(ended),
+        ) => taken(ctx, children::ended(ctx, order, &ended, now)?, now)?,
+        (_, Event::Undo(parent)) => children::undo(ctx, order, &parent, now)?,
         (ProcessState::Compensating { .. }, Event::Received(received)) => {
             Decision::Ignore(waits::too_late(order, &received))
         }
@@ -296,7 +314,7 @@ fn by_state(
             | ProcessState::Compensated { .. }
             | ProcessState::CompensationFailed { .. },
             event,
-        ) => finished(ctx, order, &event),
+        ) => finished(ctx, order, &event, now)?,
         (
             ProcessState::Pending { .. }
             | ProcessState::Processing(_)
@@ -319,7 +337,15 @@ fn identity(event: &Event) -> Option<String> {
         Event::Reply(r) => Some(format!("{}/{}/{}", r.direction, r.step, r.attempt)),
         Event::Received(e) => Some(format!("event/{}/{}", e.event, e.id)),
         Event::CalledBack(c) => Some(format!("callback/{}/{}", c.step, c.id)),
-        Event::Overdue(_) | Event::Confirmed | Event::Operate(_) | Event::Admit => None,
+        Event::ChildEnded(e) => Some(format!(
+            "child/{}/{}/{}",
+            e.parent.step, e.parent.number, e.parent.attempt
+        )),
+        Event::Overdue(_)
+        | Event::Confirmed
+        | Event::Operate(_)
+        | Event::Admit
+        | Event::Undo(_) => None,
     }
 }
 
@@ -335,15 +361,25 @@ fn taken(ctx: &Context<'_>, taken: Taken, now: Timestamp) -> Result<Decision, Ne
             forward::advance(ctx, &mut next, now)?;
             transition(ctx, next, now)
         }
+        Taken::Compensated(next) => transition(ctx, next, now),
     })
 }
 
-fn finished(ctx: &Context<'_>, order: &Order, event: &Event) -> Decision {
+fn finished(
+    ctx: &Context<'_>,
+    order: &Order,
+    event: &Event,
+    now: Timestamp,
+) -> Result<Decision, NeedsDetails> {
     let unconfirmed = order.due.is_some();
-    match event {
-        Event::Claim(..) | Event::Reply(_) | Event::Operate(_) | Event::Admit => {
-            Decision::Ignore(Reason::Finished)
-        }
+    Ok(match event {
+        Event::Claim(..) if order.parent.is_some() => children::tell(ctx, order, now)?,
+        Event::Claim(..)
+        | Event::Reply(_)
+        | Event::ChildEnded(_)
+        | Event::Undo(_)
+        | Event::Operate(_)
+        | Event::Admit => Decision::Ignore(Reason::Finished),
         Event::CalledBack(callback) => Decision::Ignore(later::too_late(ctx, order, callback)),
         Event::Received(received) => Decision::Ignore(waits::too_late(order, received)),
         Event::Overdue(_) if unconfirmed => Decision::Repeat,
@@ -355,7 +391,7 @@ fn finished(ctx: &Context<'_>, order: &Order, event: &Event) -> Decision {
             Decision::silent(next)
         }
         Event::Confirmed => Decision::Ignore(Reason::Finished),
-    }
+    })
 }
 
 /// Admits an order that was set aside; no-op while an operator has paused it. If Submission could not read the
@@ -396,7 +432,8 @@ fn admit(ctx: &Context<'_>, order: &Order, now: Timestamp) -> Decision {
 /// Adds a status message to the outbox. [`Status::Retrying`] is left out while too many statuses are unsent: it is
 /// the only status without a bound on its number.
 fn push_status(order: &mut Order, status: Status, cause: Option<&Failure>, now: Timestamp) {
-    if status == Status::Retrying && order.outbox.is_full() {
+    // A child order tells its end to its parent, and nobody else knows of it.
+    if order.parent.is_some() || status == Status::Retrying && order.outbox.is_full() {
         return;
     }
     order.sequence += 1;
@@ -412,7 +449,7 @@ fn push_status(order: &mut Order, status: Status, cause: Option<&Failure>, now: 
 /// Adds the status that a step is completed, if the workflow asks for it. Call it before deciding what follows,
 /// because that may be the order's end, whose status comes last.
 fn push_step_completed(ctx: &Context<'_>, order: &mut Order, index: StepIndex, now: Timestamp) {
-    if !ctx.workflow.progress {
+    if !ctx.workflow.progress || order.parent.is_some() {
         return;
     }
     order.sequence += 1;

@@ -53,9 +53,12 @@ pub(super) fn overdue(
     let mut met = ExpiredSteps::default();
     for index in expired {
         if let Some(&Work::Parked { attempt, .. }) = next.steps[index].state.work() {
-            if ctx.workflow.steps[index].call().is_some() {
-                // The Scheduler asks the service, or gives the work up.
-                next.steps[index].state = StepState::due(attempt);
+            let step = &ctx.workflow.steps[index];
+            if step.call().is_some() || step.run().is_some() {
+                // The Scheduler asks the service, or gives the work up; or it asks for the child orders again.
+                if let Some(work) = next.steps[index].state.work_mut() {
+                    *work = Work::due(attempt);
+                }
             } else if !waits::over(ctx, &mut next, index, now)? {
                 return Ok(transition(ctx, next, now));
             }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use triad_workflow::StepId;
 
+use crate::children::Children;
 use crate::failure::Failure;
 use crate::ids::{Attempt, Direction, Timestamp};
 use crate::later::{CallbackToken, InProgress};
@@ -41,6 +42,8 @@ pub struct StepRecord {
     pub callback: Option<CallbackToken>,
     /// Work at the action that the service has taken and not finished; `None` if there is none.
     pub in_progress: Option<InProgress>,
+    /// The orders that the step has started, if it runs orders of another workflow; `None` before it has begun.
+    pub children: Option<Children>,
     /// The input that an operator has put in place of the definition's; `None` if none has.
     pub input: Option<Value>,
     /// The last failure of the step, or the reason for which it was last deferred; `None` if there was
@@ -525,9 +528,21 @@ impl StepRecord {
             in_doubt: None,
             callback: None,
             in_progress: None,
+            children: None,
             input: None,
             error: None,
         }
+    }
+
+    /// The outputs that the record has of the step: its own, and those of its child orders until they are joined.
+    pub(crate) fn outputs(&self) -> impl Iterator<Item = &Output> {
+        let children = self.children.iter().flat_map(Children::outputs);
+        self.state.output().into_iter().chain(children)
+    }
+
+    pub(crate) fn outputs_mut(&mut self) -> impl Iterator<Item = &mut Output> {
+        let children = self.children.iter_mut().flat_map(Children::outputs_mut);
+        self.state.output_mut().into_iter().chain(children)
     }
 
     /// Raises [`key`](Self::key): the service is asked for another effect than before.

@@ -6,6 +6,7 @@ use serde_json::Value;
 use triad_workflow::StepId;
 
 use super::{Applied, Doubt, Leg, Out, StepRecord, StepState, Work};
+use crate::children::Children;
 use crate::failure::Failure;
 use crate::ids::{Attempt, Direction, Timestamp};
 use crate::later::{CallbackToken, InProgress};
@@ -52,6 +53,8 @@ pub(super) struct StoredStep {
     callback: Option<CallbackToken>,
     #[serde(skip_serializing_if = "Option::is_none")]
     in_progress: Option<InProgress>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    children: Option<Children>,
     #[serde(skip_serializing_if = "Option::is_none")]
     input: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -144,6 +147,7 @@ impl From<StepRecord> for StoredStep {
             in_doubt: record.in_doubt,
             callback: record.callback,
             in_progress: record.in_progress,
+            children: record.children,
             input: record.input,
             error: record.error,
         }
@@ -178,6 +182,7 @@ impl TryFrom<StoredStep> for StepRecord {
             in_doubt: stored.in_doubt,
             callback: stored.callback,
             in_progress: stored.in_progress,
+            children: stored.children,
             input: stored.input,
             error: stored.error,
         })

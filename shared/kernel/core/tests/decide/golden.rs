@@ -34,6 +34,7 @@ fn accepted(s: &Story) -> Accepted {
         due: Timestamp(BEGIN + 10_000),
         deadline: None,
         search: Vec::new(),
+        parent: None,
         details: json!({"amount": 7}),
     }
 }

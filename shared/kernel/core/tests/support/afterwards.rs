@@ -22,6 +22,8 @@ impl Story {
             Event::Claim(..)
             | Event::Received(_)
             | Event::CalledBack(_)
+            | Event::ChildEnded(_)
+            | Event::Undo(_)
             | Event::Operate(_)
             | Event::Admit
             | Event::Confirmed => {}

@@ -7,6 +7,7 @@ mod traced;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use triad_core::children::ChildEnd;
 use triad_core::later::{MAX_LOCATION_BYTES, MAX_TAKEN_BYTES};
 use triad_core::message::{
     Accepted, MAX_OUTPUT_BYTES, Reply, ReplyOutcome, SchedulerMessage, Wake,
@@ -96,6 +97,8 @@ impl Input {
             Self::Message(SchedulerMessage::Accepted(accepted)) => &accepted.order_id,
             Self::Message(SchedulerMessage::Wake(wake)) => &wake.order_id,
             Self::Message(SchedulerMessage::Reply(reply)) => &reply.order_id,
+            Self::Message(SchedulerMessage::ChildEnded(ended)) => &ended.order_id,
+            Self::Message(SchedulerMessage::Undo(undo)) => &undo.order_id,
             Self::Incoming(incoming) => incoming.order_id(),
         }
     }
@@ -415,6 +418,10 @@ where
                 Event::Claim(id, CallbackSecret(random()))
             }
             Input::Message(SchedulerMessage::Reply(reply)) => Event::Reply(reply.clone()),
+            Input::Message(SchedulerMessage::ChildEnded(ended)) => Event::ChildEnded(ended.clone()),
+            Input::Message(SchedulerMessage::Undo(undo)) => {
+                Event::Undo(Box::new(undo.parent.clone()))
+            }
             Input::Incoming(Incoming::Event(event)) => Event::Received(event.clone()),
             Input::Incoming(Incoming::Callback(callback)) => Event::CalledBack(callback.clone()),
         }
@@ -671,6 +678,13 @@ fn decode_message(record: &InputRecord, now: Timestamp) -> Result<SchedulerMessa
     }) = &mut message
     {
         failure.bound();
+    }
+    if let SchedulerMessage::ChildEnded(ended) = &mut message {
+        match &mut ended.end {
+            ChildEnd::Undone { cause } | ChildEnd::Kept { cause } => cause.bound(),
+            ChildEnd::Processed { output } => bounds::check(output, MAX_OUTPUT_BYTES)
+                .map_err(|e| Cause::new("output-out-of-bounds", format!("the output {e}")))?,
+        }
     }
     // Replies may come from any sender, and a record with a larger output could be written but not read.
     if let SchedulerMessage::Reply(Reply {

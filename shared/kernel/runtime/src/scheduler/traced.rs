@@ -43,6 +43,8 @@ where
             Input::Message(SchedulerMessage::Accepted(_)) => "claim",
             Input::Message(SchedulerMessage::Wake(_)) => "take-up",
             Input::Message(SchedulerMessage::Reply(_)) => "reply",
+            Input::Message(SchedulerMessage::ChildEnded(_)) => "child-ended",
+            Input::Message(SchedulerMessage::Undo(_)) => "undo",
             Input::Incoming(Incoming::Event(_)) => "event",
             Input::Incoming(Incoming::Callback(_)) => "callback",
         };
@@ -111,7 +113,15 @@ fn message_attributes(input: &Input) -> Vec<Attribute> {
         Input::Incoming(Incoming::Callback(callback)) => {
             return vec![("triad.step", callback.step.clone().into())];
         }
-        Input::Message(SchedulerMessage::Accepted(_) | SchedulerMessage::Wake(_)) => {
+        Input::Message(SchedulerMessage::ChildEnded(ended)) => {
+            return vec![
+                ("triad.step", ended.parent.step.to_string().into()),
+                ("triad.child", ended.child.to_string().into()),
+            ];
+        }
+        Input::Message(
+            SchedulerMessage::Accepted(_) | SchedulerMessage::Wake(_) | SchedulerMessage::Undo(_),
+        ) => {
             return Vec::new();
         }
     };

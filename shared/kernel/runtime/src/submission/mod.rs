@@ -9,8 +9,13 @@ mod traced;
 use std::sync::Arc;
 
 use serde_json::Value;
+use triad_core::children::Parent;
+use triad_core::effect::status_effects;
 use triad_core::submission::{Submission as OrderEvent, SubmissionRefusal};
-use triad_core::{Accepted, Order, OrderId, Priority, Timestamp, render, topics};
+use triad_core::{
+    Accepted, Envelope, Failure, FailureKind, Order, OrderId, Priority, Timestamp, TraceContext,
+    WorkflowRef, render, topics,
+};
 use triad_workflow::{Millis, Workflow};
 
 use crate::admission::{AdmissionGate, InFlightGuard};
@@ -66,6 +71,8 @@ struct Admitted {
     workflow: Option<Arc<Workflow>>,
     details: Arc<Value>,
     digest: String,
+    /// Whether it is a child order that is to be compensated.
+    is_undone: bool,
     /// Only its workflow's cap has no room for it, or its definition cannot be read: it is stored without an
     /// announcement.
     set_aside: bool,
@@ -79,6 +86,11 @@ impl Admitted {
         let Some(workflow) = &self.workflow else {
             return Order::unread(&self.accepted);
         };
+        if self.is_undone {
+            let why = "its parent order was compensated before it was stored";
+            let cause = Failure::new(FailureKind::Operator, "cancelled", why);
+            return Order::never_begun(&self.accepted, workflow, cause);
+        }
         let order = Order::new(&self.accepted, workflow, self.accepted.due);
         match self.set_aside {
             true => order.aside(),
@@ -153,7 +165,7 @@ where
         // content must not be stored before it.
         let mut waiting = HeldKeys::new();
         for (index, record) in records.iter().enumerate() {
-            answers.push(match self.admit(index, record).await {
+            answers.push(match self.admit(source, index, record).await {
                 Ok(Ok(order)) if waiting.holds(&order.accepted.order_id) => {
                     Submitted::Later(Redelivery::Behind)
                 }
@@ -210,6 +222,7 @@ where
     /// store fails, with the order's id.
     async fn admit(
         &self,
+        source: Source,
         index: usize,
         record: &InputRecord,
     ) -> Result<Result<Admitted, SubmissionRefusal>, (OrderId, StoreError)> {
@@ -217,13 +230,26 @@ where
             Ok(event) => event,
             Err(refusal) => return Ok(Err(refusal)),
         };
+        if event.child.is_some() && source == Source::Caller {
+            let why = "the field \"child\" is for orders that Triad submits itself";
+            return Ok(Err(SubmissionRefusal::UnknownField(why.to_owned())));
+        }
         if let Some(topic) = &event.reply_topic
             && !(topics::is_reply_topic(topic) && self.settings.reply_topics.contains(topic))
         {
             return Ok(Err(SubmissionRefusal::ReplyTopic(topic.clone())));
         }
         let now = self.clock.now();
-        let pinned = match self.definitions.current(&event.workflow, now).await {
+        let child = event.child.as_ref();
+        let is_undone = child.is_some_and(|child| child.undo);
+        let pinned = match child.and_then(|child| child.version.clone()) {
+            Some(hash) => Ok(Some(WorkflowRef {
+                name: event.workflow.clone(),
+                hash,
+            })),
+            None => self.definitions.current(&event.workflow, now).await,
+        };
+        let pinned = match pinned {
             Ok(Some(pinned)) => pinned,
             Ok(None) => {
                 return Ok(Err(SubmissionRefusal::UnknownWorkflow(
@@ -236,6 +262,10 @@ where
         };
         let workflow = match self.definitions.pinned(&pinned, now).await {
             Ok(workflow) => Some(workflow),
+            // What is undone needs its steps: a process that can read the definition does it.
+            Err(StoreError::Item(why)) if is_undone => {
+                return Err((event.order_id, StoreError::Transient(why)));
+            }
             // A newer version of Triad may have published it: orders of other workflows do not need it.
             Err(StoreError::Item(why)) => {
                 tracing::warn!(order = %event.order_id, why, "an order is set aside until its definition can be read");
@@ -249,7 +279,8 @@ where
             Priority::Normal
         };
         let details = Value::Object(event.details.clone());
-        if let Some(schema) = workflow.as_ref().and_then(|w| w.details.as_ref()) {
+        let schema = workflow.as_ref().and_then(|w| w.details.as_ref());
+        if let Some(schema) = schema.filter(|_| !is_undone) {
             // A definition whose schema cannot be used is unreadable.
             let misfits = schema.misfits(&details).unwrap_or_default();
             // An order that was let in before, under another version of its workflow, keeps its place.
@@ -289,6 +320,7 @@ where
             due: deadline.map_or(due, |at| at.min(due)),
             deadline,
             search: search.unwrap_or_default(),
+            parent: event.child.map(|child| Box::new(child.parent)),
             details: details.clone(),
         };
         let produced = u64::try_from(record.timestamp_ms).map_or(now, Timestamp);
@@ -299,6 +331,7 @@ where
             workflow,
             details: Arc::new(details),
             digest,
+            is_undone,
             set_aside: false,
             place: None,
         }))
@@ -323,7 +356,7 @@ where
             .map(|o| {
                 let order = o.record();
                 NewOrder {
-                    messages: vec![render::received(&order)],
+                    messages: received(&order).into_iter().collect(),
                     order,
                     details: o.details.clone(),
                     digest: o.digest.clone(),
@@ -344,7 +377,14 @@ where
             match result {
                 Ok(is_new @ (Created::Created | Created::WithMessages)) => {
                     let record = order.record();
-                    let received = (is_new == Created::Created).then(|| render::received(&record));
+                    let is_unsent = is_new == Created::Created;
+                    let received = received(&record).filter(|_| is_unsent);
+                    if order.is_undone {
+                        let ended = status_effects(&record);
+                        let ended = ended.first().map(|ended| render::effect(ended, &record));
+                        to_send.push(ToSend::stored(order.index, None, ended));
+                        continue;
+                    }
                     if order.set_aside {
                         to_send.push(ToSend::stored(order.index, received, None));
                         continue;
@@ -356,7 +396,13 @@ where
                     to_send.push(ToSend::stored(order.index, received, Some(announcement)));
                 }
                 Ok(Created::Exists { digest }) if digest == order.digest => {
-                    repeated.push(order);
+                    match &order.accepted.parent {
+                        Some(parent) if order.is_undone => {
+                            let undo = undo(&order.accepted, parent);
+                            to_send.push(ToSend::stored(order.index, None, Some(undo)));
+                        }
+                        _ => repeated.push(order),
+                    }
                 }
                 Ok(Created::Exists { .. }) => {
                     let refusal = SubmissionRefusal::Conflict(order.accepted.order_id.to_string());
@@ -399,10 +445,14 @@ where
         let mut to_send = Vec::new();
         for (order, stored) in repeated.into_iter().zip(stored) {
             match stored {
+                // Its parent asks for it again, and is told by the Scheduler how it has ended.
+                Ok(Some(record)) if record.parent.is_some() && record.state.is_finished() => {
+                    let wake = render::wake(&record);
+                    to_send.push(ToSend::stored(order.index, None, Some(wake)));
+                }
                 // The process that admits it announces it.
                 Ok(Some(record)) if record.set_aside.is_some() => {
-                    let received = render::received(&record);
-                    to_send.push(ToSend::stored(order.index, Some(received), None));
+                    to_send.push(ToSend::stored(order.index, received(&record), None));
                 }
                 Ok(Some(record)) if record.version == triad_core::Version::FIRST => {
                     let accepted = Accepted {
@@ -415,12 +465,12 @@ where
                         due: record.due.unwrap_or(order.accepted.due),
                         deadline: record.deadline,
                         search: record.search.clone(),
+                        parent: record.parent.clone(),
                         details: order.accepted.details,
                     };
-                    let received = render::received(&record);
-                    let announcement = render::announcement(accepted);
-                    let announcement = Some(announcement);
-                    to_send.push(ToSend::stored(order.index, Some(received), announcement));
+                    let announcement = Some(render::announcement(accepted));
+                    let received = received(&record);
+                    to_send.push(ToSend::stored(order.index, received, announcement));
                 }
                 // Claimed already, or finished and expired.
                 Ok(_) => {}
@@ -429,4 +479,15 @@ where
         }
         to_send
     }
+}
+
+/// The status `received` of a new order; `None` of a child order, which tells only its parent, when it has ended.
+fn received(order: &Order) -> Option<Envelope> {
+    order.parent.is_none().then(|| render::received(order))
+}
+
+/// The message that has a stored child order compensated.
+fn undo(child: &Accepted, parent: &Parent) -> Envelope {
+    let trace = child.traceparent.as_deref().and_then(TraceContext::parse);
+    render::undo(&child.order_id, parent, child.priority, trace)
 }

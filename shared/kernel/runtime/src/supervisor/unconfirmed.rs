@@ -41,12 +41,13 @@ impl Refusing {
     }
 }
 
-/// Topics of an order's unsent statuses and alerts.
+/// Topics of an order's unsent statuses and alerts, and of its message to its parent.
 fn topics_of(order: &Order) -> impl Iterator<Item = &str> {
     order.outbox.entries.iter().filter_map(|entry| match entry {
         Emission::Status { .. } => Some(order.reply_topic.as_deref().unwrap_or(topics::STATUS)),
         Emission::Alert { .. } => Some(topics::ALERTS),
-        Emission::Wake | Emission::Request { .. } => None,
+        Emission::Ended { .. } => Some(topics::scheduler(order.priority)),
+        Emission::Wake | Emission::Request { .. } | Emission::Children { .. } => None,
     })
 }
 

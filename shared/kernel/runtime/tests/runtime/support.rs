@@ -272,6 +272,7 @@ impl World {
             due: now.plus(Millis(10_000)),
             deadline: None,
             search: Vec::new(),
+            parent: None,
             details,
         }
     }

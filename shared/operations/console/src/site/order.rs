@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 use serde_json::Value;
+use triad_core::children::ChildEnd;
 use triad_core::outbox::Emission;
 use triad_core::{Failure, Order};
 use triad_operator::address::in_path;
@@ -226,6 +227,15 @@ fn message_in_words(message: &Emission) -> String {
             sequence, status, ..
         } => format!("status {sequence}: {}", status.as_str()),
         Emission::Alert { kind, .. } => format!("alert: {}", in_words(*kind)),
+        Emission::Children { step, numbers } => match numbers[..] {
+            [_] => format!("a message to a child order of {step}"),
+            _ => format!("messages to {} child orders of {step}", numbers.len()),
+        },
+        Emission::Ended { end } => match end {
+            ChildEnd::Processed { .. } => "to the parent order: Processed".to_owned(),
+            ChildEnd::Undone { .. } => "to the parent order: no effect".to_owned(),
+            ChildEnd::Kept { .. } => "to the parent order: cannot be compensated".to_owned(),
+        },
     }
 }
 

@@ -3,14 +3,15 @@
 use std::sync::{Arc, LazyLock};
 
 use serde_json::{Value, json};
+use triad_core::children::Parent;
 use triad_core::order::Claim;
 use triad_core::received::KeptEvent;
 use triad_core::{
-    Accepted, Attempt, ClaimId, Context, Decision, Event, Failure, FailureKind, Order, OrderId,
-    Overdue, ProcessState, StepState, Timestamp, Timing, WorkflowRef, decide,
+    Accepted, Attempt, CallbackSecret, ClaimId, Context, Decision, Event, Failure, FailureKind,
+    Order, OrderId, Overdue, ProcessState, StepState, Timestamp, Timing, WorkflowRef, decide,
 };
 use triad_runtime::{Created, NewOrder, StateStore, Write, Written};
-use triad_workflow::{Limits, Workflow};
+use triad_workflow::{Limits, StepId, Workflow};
 
 const DEFINITION: &str = r#"{"workflow": "contract", "steps": [
     {"id": "a", "agent": "x", "action": "go", "compensation": {"action": "compensate"}},
@@ -28,6 +29,18 @@ pub(super) fn id(prefix: &str, name: &str) -> OrderId {
     OrderId::new(format!("{prefix}-{name}")).expect("the prefix is fit for an id")
 }
 
+fn parent() -> Parent {
+    let step = StepId::new("ship").expect("a name");
+    Parent {
+        order_id: OrderId::new("parent").expect("an id"),
+        number: 17,
+        attempt: 2,
+        token: CallbackSecret([1, 2]).token(&step),
+        depth: 1,
+        step,
+    }
+}
+
 pub(super) fn new_order(id: &OrderId, due: u64, details: Value, digest: &str) -> NewOrder {
     let workflow = workflow();
     let accepted = Accepted {
@@ -43,6 +56,7 @@ pub(super) fn new_order(id: &OrderId, due: u64, details: Value, digest: &str) ->
         due: Timestamp(due),
         deadline: None,
         search: vec![format!("order={id}").parse().expect("a search key")],
+        parent: Some(Box::new(parent())),
         details: details.clone(),
     };
     NewOrder {

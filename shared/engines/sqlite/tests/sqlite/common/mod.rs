@@ -49,6 +49,7 @@ pub fn new(text: &str) -> NewOrder {
         due: Timestamp(5_000),
         deadline: None,
         search: Vec::new(),
+        parent: None,
         details: json!({}),
     };
     NewOrder {

@@ -7,7 +7,7 @@ mod resolve;
 use triad_workflow::Millis;
 
 use super::complete_by::set_complete_by;
-use super::{Decision, Draft, Halt, ask, compensate, next_version, transition};
+use super::{Decision, Draft, Halt, ask, children, compensate, next_version, transition};
 use crate::context::Context;
 use crate::doubt::has_passed;
 use crate::failure::{Failure, FailureKind};
@@ -34,7 +34,7 @@ pub(super) fn decide(
         Action::Resubmit { input } => new_run::resubmit(ctx, order, input.as_ref(), act, now),
         Action::Cancel => cancel(ctx, order, act, now),
         Action::RetryCompensation => new_run::retry_compensation(ctx, order, act, now),
-        Action::Close => close(order, act, now),
+        Action::Close => close(ctx, order, act, now),
         Action::Amend { patch } => amend::amend(ctx, order, patch, act, now),
         Action::Pause => pause(order, act, now),
         Action::Resume => resume(ctx, order, act, now),
@@ -71,7 +71,7 @@ fn refused(order: &Order, action: &'static str, wanted: &'static str) -> Halt {
     })
 }
 
-/// Compensates an order that has not reached its point of no return.
+/// Cancels an order: see [`undo`].
 fn cancel(
     ctx: &Context<'_>,
     order: &Order,
@@ -80,9 +80,20 @@ fn cancel(
 ) -> Result<Draft, Halt> {
     match &order.state {
         ProcessState::Pending { .. } | ProcessState::Processing(_) | ProcessState::Error { .. } => {
+            undo(ctx, order, act, now)
         }
-        _ => return Err(refused(order, "cancel", "Pending, Processing or Error")),
+        _ => Err(refused(order, "cancel", "Pending, Processing or Error")),
     }
+}
+
+/// Compensates an order that has not reached its point of no return: one that runs or is in Error and, for its parent,
+/// one that is Processed.
+pub(super) fn undo(
+    ctx: &Context<'_>,
+    order: &Order,
+    act: &OperatorAct,
+    now: Timestamp,
+) -> Result<Draft, Halt> {
     if let Some(pivot) = ctx.workflow.pivot()
         && has_passed(&order.steps[pivot], &ctx.workflow.steps[pivot])
     {
@@ -100,7 +111,12 @@ fn cancel(
 }
 
 /// Closes an order as resolved by hand. Its state does not change.
-fn close(order: &Order, act: &OperatorAct, now: Timestamp) -> Result<Draft, Halt> {
+fn close(
+    ctx: &Context<'_>,
+    order: &Order,
+    act: &OperatorAct,
+    now: Timestamp,
+) -> Result<Draft, Halt> {
     match &order.state {
         ProcessState::Error { .. } | ProcessState::CompensationFailed { .. } => {}
         _ => return Err(refused(order, "close", "Error or CompensationFailed")),
@@ -111,6 +127,7 @@ fn close(order: &Order, act: &OperatorAct, now: Timestamp) -> Result<Draft, Halt
     let mut next = next_version(order, Writer::Operator);
     next.closed = Some(hold(act, now));
     next.note(line(IncidentKind::Closed, act, now));
+    children::end(ctx, &mut next)?;
     Ok(next)
 }
 

@@ -28,6 +28,12 @@ pub(super) fn resubmit(
     let mut next = next_version(order, Writer::Operator);
     match &order.state {
         ProcessState::Error { .. } => history::change_each(&mut next, now, try_again),
+        ProcessState::Compensated { .. } if order.parent.is_some() => {
+            return Err(OperationRefusal::Already(
+                "told to its parent order as compensated (resubmit the parent)",
+            )
+            .into());
+        }
         ProcessState::Compensated { .. } => {
             left_in_doubt(ctx, order)?;
             history::change_each(&mut next, now, restart_with_new_key);
@@ -51,8 +57,8 @@ pub(super) fn try_again(record: &mut StepRecord) {
     let Some(attempt) = record.state.attempt() else {
         return;
     };
-    // What a step waits for may still come, and its time has not begun anew.
-    if record.state.parked_until().is_some() {
+    // What a step waits for may still come, and its time has not begun anew. Child orders are asked for again.
+    if record.state.parked_until().is_some() && record.children.is_none() {
         return;
     }
     // The step's request may have been under way when the order stopped, and no reply has been taken since.
