@@ -20,12 +20,14 @@ pub mod model;
 pub mod moment;
 pub mod names;
 pub mod numbers;
+mod parts;
 mod problem;
 pub mod search;
 pub mod service;
 pub mod template;
 #[cfg(feature = "load")]
 mod types;
+mod variables;
 mod warn;
 pub mod workflow;
 
@@ -40,6 +42,6 @@ pub use problem::nearest;
 pub use search::{InvalidSearchKey, SearchKey, SearchKeys};
 pub use template::Template;
 pub use workflow::{
-    Above, Await, AwaitedEvent, Call, Compensation, FinishesLater, ForEach, Otherwise, Policy, Poll,
-    Probe, Repeat, Retry, Run, Step, StepIndex, StepKind, Timer, Workflow,
+    Above, Await, AwaitedEvent, Call, Compensation, FinishesLater, ForEach, Otherwise, Policy,
+    Poll, Probe, Repeat, Retry, Run, Step, StepIndex, StepKind, Timer, Workflow,
 };
