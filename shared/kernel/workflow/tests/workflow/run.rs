@@ -262,7 +262,7 @@ details_schema: {type: object, properties: {to: {type: object, properties: {ok: 
 #[test]
 fn agents_of_the_work_for_an_element_have_to_exist_and_are_described_beside_the_file() {
     let written = text(&group(
-        "{id: book, agent: carrier, action: book, compensation: {agent: clerk, action: undo}}",
+        "{id: book, agent: carrier, action: book, compensation: {agent: clerk, action: reverse}}",
     ));
     let agents = ["shop", "stock", "clerk"].map(str::to_owned);
     let limits = Limits {
