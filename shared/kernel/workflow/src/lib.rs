@@ -20,12 +20,14 @@ pub mod model;
 pub mod moment;
 pub mod names;
 pub mod numbers;
+mod parts;
 mod problem;
 pub mod search;
 pub mod service;
 pub mod template;
 #[cfg(feature = "load")]
 mod types;
+mod variables;
 mod warn;
 pub mod workflow;
 

@@ -37,6 +37,9 @@ pub enum TextPart {
     Value(Expression),
 }
 
+/// Compiles the source of one expression.
+pub(crate) type Compile<'a> = dyn Fn(&str) -> Result<Expression, String> + 'a;
+
 impl Template {
     /// What [`EvalError::source_text`] says if the value of a whole template is too large or nested too deep.
     pub const WHOLE: &str = "input";
@@ -57,9 +60,16 @@ impl Template {
 
     /// As [`compiled`](Self::compiled), for expressions that see these variables.
     pub(crate) fn compiled_over(value: &Value, variables: &[&str]) -> Result<Self, String> {
-        let compiled = |value: &Value| Self::compiled_over(value, variables);
+        Self::compiled_by(value, &|source| {
+            Expression::compiled_over(source, variables)
+        })
+    }
+
+    /// As [`compiled`](Self::compiled), with the way to compile an expression.
+    pub(crate) fn compiled_by(value: &Value, expression: &Compile<'_>) -> Result<Self, String> {
+        let compiled = |value: &Value| Self::compiled_by(value, expression);
         Ok(match value {
-            Value::String(text) => Self::compile_text(text, variables)?,
+            Value::String(text) => Self::compile_text(text, expression)?,
             Value::Array(items) => {
                 let items: Vec<_> = items.iter().map(compiled).collect::<Result<_, _>>()?;
                 if items.iter().all(|t| matches!(t, Self::Constant(_))) {
@@ -83,7 +93,7 @@ impl Template {
         })
     }
 
-    fn compile_text(text: &str, variables: &[&str]) -> Result<Self, String> {
+    fn compile_text(text: &str, expression: &Compile<'_>) -> Result<Self, String> {
         let mut parts = Vec::new();
         let mut rest = text;
         while let Some(start) = rest.find("${") {
@@ -94,9 +104,7 @@ impl Template {
             let end =
                 closing_brace(body).ok_or_else(|| format!("`{text}` has ${{ without its }}"))?;
             let source = body[..end].trim();
-            parts.push(TextPart::Value(Expression::compiled_over(
-                source, variables,
-            )?));
+            parts.push(TextPart::Value(expression(source)?));
             rest = &body[end + 1..];
         }
         if parts.is_empty() {

@@ -16,6 +16,7 @@ use cel::{Context, Value as CelValue};
 use serde_json::{Value, json};
 
 use crate::expr::{Expression, Scope, with_stack};
+use crate::parts::Place;
 use crate::problem::{Path, Problem};
 use crate::workflow::{Repeat, Step, Workflow};
 
@@ -44,14 +45,17 @@ impl Workflow {
         let reader = Reader {
             context: unknown.context(),
         };
-        self.steps
-            .iter()
-            .flat_map(|step| {
-                let written = self.definition.steps.iter();
-                let at = written.map(|s| &s.id).position(|id| id == step.id.as_str());
-                reader.warnings_of(step, at.unwrap_or(0))
-            })
-            .collect()
+        let own = self.steps.iter().flat_map(|step| {
+            let written = self.definition.steps.iter();
+            let at = written.map(|s| &s.id).position(|id| id == step.id.as_str());
+            reader.warnings_of(step, at.unwrap_or(0))
+        });
+        let of_parts = self.parts.iter().flat_map(|part| {
+            let place = Place::of(&self.definition, &part.name);
+            let moved = move |warning| Some(place?.moved(warning)?.named(&self.definition));
+            part.warnings().into_iter().filter_map(moved)
+        });
+        own.chain(of_parts).collect()
     }
 }
 

@@ -5,11 +5,15 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::bounds;
-use crate::check::ids;
+use crate::check::{ids, run};
 use crate::expr::Expression;
-use crate::model::{AwaitDefinition, CompensationDefinition, Definition, StepDefinition};
+use crate::model::{
+    AwaitDefinition, CompensationDefinition, Definition, ForEachDefinition, StepDefinition,
+};
+use crate::parts::is_part;
 use crate::problem::{Path, Problem, Problems};
 use crate::template::{self, Piece};
+use crate::variables::Variables;
 
 /// The position of an expression, which decides what it may read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +28,10 @@ pub(crate) enum Role {
     Event,
     /// Input of the action by which a service is asked for the end of the step's work.
     Poll,
+    /// The list for whose elements the step does its work.
+    List,
+    /// Details of the orders that the step runs.
+    Details,
 }
 
 /// A compiled expression of a definition.
@@ -38,18 +46,34 @@ pub(crate) struct Written {
 /// Every expression of every step that compiles; adds a problem for each other one.
 pub(crate) fn compiled(definition: &Definition, problems: &mut Problems) -> Vec<Written> {
     let mut all = Vec::new();
+    let variables = Variables::of(definition);
+    let of_event = variables.of_event();
     for (step, written) in definition.steps.iter().enumerate() {
         let top = Path::step(step);
-        if let Some(when) = &written.when {
-            let at = top.key("when");
-            match Expression::compiled(when) {
+        let each = written.for_each.as_ref();
+        let of_element = variables.of_element(each.map(ForEachDefinition::element));
+        let when = written.when.as_ref();
+        let when = when.map(|when| {
+            (
+                Role::When,
+                top.key("when"),
+                variables.expression(when),
+                when,
+            )
+        });
+        let list = each.map(|each| {
+            let at = top.keys("for_each.in");
+            (Role::List, at, variables.bare(&each.list), &each.list)
+        });
+        for (role, at, compiled, source) in when.into_iter().chain(list) {
+            match compiled {
                 Ok(expression) => all.push(Written {
                     step,
-                    role: Role::When,
+                    role,
                     at,
                     expression,
                 }),
-                Err(reason) => problems.push(Problem::new(at, reason).on_text([when.clone()])),
+                Err(reason) => problems.push(Problem::new(at, reason).on_text([source.clone()])),
             }
         }
         let events = written
@@ -70,7 +94,7 @@ pub(crate) fn compiled(definition: &Definition, problems: &mut Problems) -> Vec<
         let called_back = later.and_then(|later| later.fails_when.clone());
         let called_back = called_back.map(|fails| (top.keys("finishes_later.fails_when"), fails));
         for (at, matches) in conditions.chain(fails).chain(called_back) {
-            match Expression::of_event(&matches) {
+            match of_event.bare(&matches) {
                 Ok(expression) => all.push(Written {
                     step,
                     role: Role::Event,
@@ -93,14 +117,23 @@ pub(crate) fn compiled(definition: &Definition, problems: &mut Problems) -> Vec<
             let at = top.keys("finishes_later.poll.input");
             inputs.push((Role::Poll, at, &poll.input));
         }
+        if let Some(run) = &written.run {
+            inputs.push((Role::Details, top.keys("run.details"), &run.details));
+        }
+        let with = each.map_or(Value::Null, |each| Value::Object(each.with.clone()));
+        inputs.push((Role::Details, top.keys("for_each.with"), &with));
         for (role, at, input) in inputs {
+            let variables = match role {
+                Role::Details => &of_element,
+                _ => &variables,
+            };
             if let Err(e) = bounds::check_nesting(input) {
                 problems.add(at, e.to_string());
                 continue;
             }
             for (at, piece) in template::pieces(input, &at) {
                 match piece {
-                    Piece::Expression(source) => match Expression::compiled(&source) {
+                    Piece::Expression(source) => match variables.expression(&source) {
                         Ok(expression) => all.push(Written {
                             step,
                             role,
@@ -141,6 +174,9 @@ pub(super) fn check(
 ) {
     let mut told = BTreeSet::new();
     for written in compiled(definition, problems) {
+        if is_part(definition) {
+            run::check_reads(definition, &written, problems);
+        }
         for read in written.expression.steps() {
             let key = (
                 written.step,
@@ -166,13 +202,17 @@ fn check_read(
     let problem = |reason: String| Problem::new(written.at.clone(), reason);
     let Some(other) = ids(definition).position(|id| id == read) else {
         let reason = format!("reads the output of {read:?}, and there is no such step");
-        return Some(problem(reason).nearest(read, ids(definition)).of_ids());
+        let problem = problem(reason).nearest(read, ids(definition)).of_ids();
+        return Some(match is_part(definition) && problem.hint.is_none() {
+            true => problem.hint(run::bring(read, &format!("steps.{read}"))),
+            false => problem,
+        });
     };
     if other == written.step {
         return Some(match written.role {
             Role::Compensation => problem("reads its own step's output".to_owned())
                 .hint("a compensation reads its own step's output as `output`"),
-            Role::When | Role::Input | Role::Event | Role::Poll => problem(format!(
+            _ => problem(format!(
                 "reads the output of {read}, which is this step: it has none before it is done"
             )),
         });
@@ -184,7 +224,7 @@ fn check_read(
         Role::Compensation => problem(format!(
             "reads the output of {read:?}, which the step does not come after"
         )),
-        Role::When | Role::Input | Role::Event | Role::Poll => problem(format!(
+        _ => problem(format!(
             "reads the output of {read}, which need not have completed by then: add it to after"
         )),
     })

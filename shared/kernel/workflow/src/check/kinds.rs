@@ -1,4 +1,5 @@
-//! Checks of what a step does: it calls an agent, waits for a moment, or waits for events; exactly one of them.
+//! Checks of what a step does: it calls an agent, waits for a moment, waits for events, or runs orders; exactly one of
+//! them.
 
 use std::collections::BTreeSet;
 
@@ -16,8 +17,7 @@ use crate::names::check_event;
 use crate::problem::{Path, Problem, Problems};
 use crate::template::Template;
 
-const ONE_OF: &str =
-    "a step calls a service with `agent` and `action`, or waits with `wait` or `await`";
+pub(super) const ONE_OF: &str = "a step calls a service with `agent` and `action`, waits with `wait` or `await`, or runs an order with `run`";
 
 /// Shortest time between two questions to a service, inclusive.
 const LEAST_POLL: Millis = Millis(100);
@@ -31,6 +31,10 @@ pub(super) fn check(definition: &Definition, problems: &mut Problems) {
     for (index, step) in definition.steps.iter().enumerate() {
         let at = Path::step(index);
         if !waits(step) {
+            // What it does is checked with the orders that it runs.
+            if step.runs_orders() {
+                continue;
+            }
             for (key, is_there) in [
                 ("agent", step.agent.is_some()),
                 ("action", step.action.is_some()),
@@ -55,6 +59,22 @@ pub(super) fn check(definition: &Definition, problems: &mut Problems) {
     }
 }
 
+/// Reports the keys that are there, as those that such a step cannot have.
+pub(super) fn refuse(
+    such: &str,
+    keys: &[(&str, bool)],
+    hint: &str,
+    at: &Path,
+    problems: &mut Problems,
+) {
+    let there = keys.iter().filter(|(_, is_there)| *is_there);
+    let wrong: Vec<&str> = there.map(|(key, _)| *key).collect();
+    if let [first, ..] = wrong[..] {
+        let reason = format!("{such} cannot have `{}`", wrong.join("`, `"));
+        problems.push(Problem::new(at.key(first), reason).on_key().hint(hint));
+    }
+}
+
 /// Reports keys that only a step that calls a service may have.
 fn check_keys(step: &StepDefinition, at: &Path, problems: &mut Problems) {
     let of_calls = [
@@ -70,15 +90,7 @@ fn check_keys(step: &StepDefinition, at: &Path, problems: &mut Problems) {
         ("point_of_no_return", step.point_of_no_return),
         ("await", step.wait.is_some() && step.awaits.is_some()),
     ];
-    let wrong: Vec<&str> = of_calls
-        .iter()
-        .filter(|(_, is)| *is)
-        .map(|(key, _)| *key)
-        .collect();
-    if let [first, ..] = wrong[..] {
-        let reason = format!("a step that waits cannot have `{}`", wrong.join("`, `"));
-        problems.push(Problem::new(at.key(first), reason).on_key().hint(ONE_OF));
-    }
+    refuse("a step that waits", &of_calls, ONE_OF, at, problems);
     let at = at.key("compensation");
     match (&step.compensation, &step.wait) {
         (Some(CompensationDefinition::Action(_)), Some(_)) => {

@@ -4,16 +4,20 @@
 //! saga literature: steps before the point of no return are compensatable, the pivot is neither, steps after it are
 //! retryable.
 
+mod compensation;
 pub(crate) mod expressions;
 mod kinds;
 mod numbers;
+mod run;
 pub(crate) mod search;
+pub(crate) mod variables;
 
 use std::collections::BTreeSet;
 
 use crate::duration::Millis;
-use crate::model::{CompensationDefinition, Definition, OtherwiseDefinition, ThenDefinition};
-use crate::names::{self, check_name};
+use crate::model::{CompensationDefinition, Definition};
+use crate::names::{self, InvalidName, check_name};
+use crate::parts;
 use crate::problem::{Path, Problems};
 use crate::service;
 use crate::workflow::{StepIndex, Workflow};
@@ -76,11 +80,17 @@ pub(crate) struct Checked {
     pub problems: Vec<Problem>,
 }
 
-/// Checks names, references, order, compensation and expressions. Plans the run order.
-pub(crate) fn check(definition: &Definition, limits: &Limits) -> Checked {
+/// The rule for the name of a workflow.
+pub(crate) type NameRule = fn(&str) -> Result<(), InvalidName>;
+
+/// Checks names, references, order, compensation and expressions. Plans the run order. The work of parts is left out.
+pub(crate) fn check(definition: &Definition, limits: &Limits, rule: NameRule) -> Checked {
     let mut problems = Problems::default();
-    check_names(definition, limits, &mut problems);
-    kinds::check(definition, &mut problems);
+    if let Err(e) = rule(&definition.workflow) {
+        problems.add(Path::top().key("workflow"), e.to_string());
+    }
+    variables::check(definition, &mut problems);
+    run::check(definition, &mut problems);
     for (name, service) in &definition.agents {
         let at = Path::top().key("agents").key(name);
         let used = definition.agents_in_use().any(|agent| agent == name);
@@ -91,6 +101,10 @@ pub(crate) fn check(definition: &Definition, limits: &Limits) -> Checked {
         }
         service::check::check(service, &at, &mut problems);
     }
+    let outer = parts::outer(definition);
+    let definition = outer.as_ref();
+    check_names(definition, limits, &mut problems);
+    kinds::check(definition, &mut problems);
     let after = resolve_after(definition, &mut problems);
     let order = sort(definition, &after, &mut problems);
     numbers::check(definition, limits, &mut problems);
@@ -99,7 +113,7 @@ pub(crate) fn check(definition: &Definition, limits: &Limits) -> Checked {
     expressions::check(definition, ancestors.as_deref(), &mut problems);
     search::check(definition, &mut problems);
     let planned = order.zip(ancestors).map(|(order, ancestors)| {
-        let may_be_compensated = check_compensation(definition, &ancestors, &mut problems);
+        let may_be_compensated = compensation::check(definition, &ancestors, &mut problems);
         let mut place = vec![0; order.len()];
         for (to, &from) in order.iter().enumerate() {
             place[from] = to;
@@ -127,9 +141,6 @@ pub(crate) fn check(definition: &Definition, limits: &Limits) -> Checked {
 
 fn check_names(definition: &Definition, limits: &Limits, problems: &mut Problems) {
     let top = Path::top();
-    if let Err(e) = check_name(&definition.workflow) {
-        problems.add(top.key("workflow"), e.to_string());
-    }
     let count = definition.steps.len();
     if count == 0 {
         problems.push(
@@ -269,66 +280,6 @@ fn ancestors(after: &[Vec<usize>], order: &[usize]) -> Vec<BTreeSet<usize>> {
         all[step] = mine;
     }
     all
-}
-
-/// Checks the rules about compensation; returns for each step whether it can ever be compensated.
-fn check_compensation(
-    definition: &Definition,
-    ancestors: &[BTreeSet<usize>],
-    problems: &mut Problems,
-) -> Vec<bool> {
-    let steps = &definition.steps;
-    let pivots: Vec<usize> = (0..steps.len())
-        .filter(|&s| steps[s].point_of_no_return)
-        .collect();
-    if let [first, second, ..] = pivots.as_slice() {
-        let reason = format!(
-            "step {} is the point of no return already",
-            steps[*first].id
-        );
-        problems.push(
-            Problem::new(Path::step(*second).key("point_of_no_return"), reason)
-                .hint("keep one of them"),
-        );
-    }
-    let pivot = pivots.first().copied();
-    (0..steps.len())
-        .map(|s| {
-            let step = &steps[s];
-            let at = Path::step(s);
-            let past_pivot = pivot.is_some_and(|p| s == p || ancestors[s].contains(&p));
-            if let Some(p) = pivot
-                && !past_pivot
-                && !ancestors[p].contains(&s)
-            {
-                problems.add(
-                    at.clone(),
-                    format!(
-                        "runs beside the point of no return {}: put it before or after it",
-                        steps[p].id
-                    ),
-                );
-            }
-            let then = step.supervisor.as_ref().and_then(|p| p.then);
-            if past_pivot {
-                if then == Some(ThenDefinition::Compensate) {
-                    problems.add(at.keys("supervisor.then"), "cannot compensate from the point of no return on: use then: error");
-                }
-                if matches!(step.compensation, Some(CompensationDefinition::Action(_))) {
-                    problems.add(at.key("compensation"), "a compensation from the point of no return on would never run: remove it");
-                }
-                let otherwise = step.awaits.as_ref().and_then(|wait| wait.otherwise);
-                if otherwise == Some(OtherwiseDefinition::Compensate) {
-                    problems.add(at.keys("await.otherwise"), "cannot compensate from the point of no return on: use otherwise: error or continue");
-                }
-            } else if step.compensation.is_none() && !kinds::waits(step) {
-                problems.push(Problem::new(at.key("compensation"), "has no compensation").missing().hint(
-                    "say how its effect is compensated, `compensation: { action: … }`, or write `compensation: none` if there is nothing to compensate",
-                ));
-            }
-            !past_pivot
-        })
-        .collect()
 }
 
 /// Checks of compiled steps: the worst case.

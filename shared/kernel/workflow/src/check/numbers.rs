@@ -88,7 +88,7 @@ fn check_retry(
 }
 
 fn check_policy(at: &Path, policy: &PolicyDefinition, problems: &mut Problems) {
-    check_threshold(at, Some(policy.failure_threshold), problems);
+    check_threshold(at, policy.failure_threshold, problems);
     if policy.retry_at_once && policy.delay.is_some_and(|d| d > Millis(0)) {
         let reason = "supervisor.retry_at_once and supervisor.delay exclude one another";
         problems.push(Problem::new(at.key("retry_at_once"), reason).hint("remove one of the two"));

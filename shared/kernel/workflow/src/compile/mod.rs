@@ -1,6 +1,8 @@
 //! Compilation of a written definition to a workflow: checked, with every default resolved.
 
 mod later;
+mod policy;
+mod run;
 mod waits;
 
 use std::collections::BTreeMap;
@@ -8,30 +10,24 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::check::{self, Limits, Problem};
+use crate::check::{self, Limits, NameRule, Problem};
 use crate::details::DetailsSchema;
 use crate::duration::Millis;
-use crate::expr::Expression;
 use crate::hash::DefinitionHash;
 use crate::model::{
-    CompensationAction, CompensationDefinition, Definition, PolicyDefinition, RetryDefinition,
-    StepDefinition, ThenDefinition,
+    CompensationAction, CompensationDefinition, Definition, RetryDefinition, StepDefinition,
 };
-use crate::names::{AgentName, StepId, WorkflowName};
+use crate::names::{AgentName, StepId, WorkflowName, check_name, check_workflow};
+use crate::parts;
 use crate::problem::Path;
 use crate::search::SearchKeys;
 use crate::service::CallDefinition;
 use crate::template::Template;
+use crate::variables::Variables;
 use crate::workflow::{
     Above, Call, Compensation, DEFAULT_ATTEMPT_TIMEOUT, Otherwise, Policy, Probe, Repeat, Retry,
     Step, StepKind, Workflow,
 };
-
-const DEFAULT_CALLS: u32 = 3;
-const DEFAULT_BACKOFF: (Millis, Millis) = (Millis(100), Millis(5_000));
-const DEFAULT_THRESHOLD: u32 = 3;
-const DELAY_GROWTH_LIMIT: u64 = 64;
-const DEFAULT_DEFER_FOR: Millis = Millis(24 * 3_600_000);
 
 impl Workflow {
     /// Checks a definition as a whole and compiles it, with every default resolved.
@@ -40,9 +36,20 @@ impl Workflow {
     /// Every problem that was found, at least one: what the module [`check`] looks for. The
     /// number of calls and the time of the whole order are checked only if the steps compile.
     pub fn compile(definition: Definition, limits: &Limits) -> Result<Self, Vec<Problem>> {
-        let mut checked = check::check(&definition, limits);
-        let planned = checked.order.take().ok_or(());
-        match planned.map(|order| Self::put_together(definition, &order)) {
+        Self::compile_named(definition, limits, check_name)
+    }
+
+    /// As [`compile`](Self::compile), with the rule for the workflow's name.
+    fn compile_named(
+        definition: Definition,
+        limits: &Limits,
+        rule: NameRule,
+    ) -> Result<Self, Vec<Problem>> {
+        let mut checked = check::check(&definition, limits, rule);
+        let order = checked.order.take();
+        let parts = run::parts(&definition, order.as_deref(), limits, &mut checked.problems);
+        let planned = order.ok_or(());
+        match planned.map(|order| Self::put_together(definition, &order, parts)) {
             Ok(Ok(workflow)) => {
                 checked.problems.extend(check::check_compiled(&workflow));
                 if checked.problems.is_empty() {
@@ -60,11 +67,12 @@ impl Workflow {
     fn put_together(
         definition: Definition,
         order: &[check::Planned],
+        parts: Vec<Self>,
     ) -> Result<Self, Box<Problem>> {
+        let outer = parts::outer(&definition);
         let mut steps: Vec<Step> = Vec::with_capacity(order.len());
         for planned in order {
-            let written = &definition.steps[planned.written];
-            let step = step(written, &definition.defaults, planned).map_err(|e| {
+            let step = step(&outer, planned, &parts).map_err(|e| {
                 Box::new(Problem::new(Path::step(planned.written), e).named(&definition))
             })?;
             steps.push(step);
@@ -73,15 +81,22 @@ impl Workflow {
             .map_err(|e| Box::new(Problem::new(Path::top().key("workflow"), e.to_string())))?;
         let search = SearchKeys::compile(&definition)
             .map_err(|e| Box::new(Problem::new(Path::top().key("search"), e)))?;
+        let output = match &definition.output {
+            Value::Null => None,
+            written => Some(Variables::of(&definition).template(written)),
+        };
+        let output = output
+            .transpose()
+            .map_err(|e| Box::new(Problem::new(Path::top().key("output"), e)))?;
         Ok(Self {
             name,
             hash: DefinitionHash::of(&definition),
             order_timeout: definition.order_timeout,
             progress: definition.progress,
             details: definition.details_schema.as_ref().map(DetailsSchema::new),
-            variables: Vec::new(),
-            output: None,
-            parts: Vec::new(),
+            variables: definition.variables.clone(),
+            output,
+            parts,
             search,
             calls: calls(&steps, &definition),
             steps,
@@ -102,7 +117,7 @@ impl Workflow {
                 "the published definition cannot be read: {e}"
             ))]
         })?;
-        let workflow = Self::compile(definition, &Limits::published())?;
+        let workflow = Self::compile_named(definition, &Limits::published(), check_workflow)?;
         Ok(Self {
             hash: DefinitionHash::of_stored(canonical_json),
             ..workflow
@@ -143,36 +158,47 @@ fn calls(
 /// Most calls in one attempt that only asks the service.
 const PROBE_CALLS: u32 = 3;
 
-/// Compiles a step that has passed the checks.
-pub(crate) fn step(
-    written: &StepDefinition,
-    defaults: &crate::model::Defaults,
+/// Compiles a step that has passed the checks. The definition is without the work of its parts.
+fn step(
+    definition: &Definition,
     planned: &check::Planned,
+    parts: &[Workflow],
 ) -> Result<Step, String> {
+    let written = &definition.steps[planned.written];
+    let defaults = &definition.defaults;
+    let variables = Variables::of(definition);
     let attempt_timeout = written
         .attempt_timeout
         .or(defaults.attempt_timeout)
         .unwrap_or(DEFAULT_ATTEMPT_TIMEOUT);
     let retry = written.retry.as_ref().or(defaults.retry.as_ref());
     let supervised = written.supervisor.as_ref().or(defaults.supervisor.as_ref());
-    let policy = policy(supervised);
+    let policy = policy::policy(supervised);
+    let may_be_compensated = planned.may_be_compensated;
     let kind = match (&written.wait, &written.awaits) {
-        (Some(timer), _) => StepKind::Timer(waits::timer(timer)?),
-        (None, Some(events)) => {
-            StepKind::Await(Box::new(waits::events(events, planned.may_be_compensated)?))
+        (Some(timer), _) => StepKind::Timer(waits::timer(timer, &variables)?),
+        (None, Some(events)) => StepKind::Await(Box::new(waits::events(
+            events,
+            may_be_compensated,
+            &variables,
+        )?)),
+        (None, None) if written.runs_orders() => StepKind::Run(Box::new(run::compile(
+            definition,
+            written,
+            may_be_compensated,
+            parts,
+        )?)),
+        (None, None) => {
+            let call = call(written, attempt_timeout, retry, policy, &variables)?;
+            StepKind::Call(Box::new(call))
         }
-        (None, None) => StepKind::Call(Box::new(call(written, attempt_timeout, retry, policy)?)),
     };
     let then = match &kind {
         StepKind::Await(wait) if wait.otherwise == Otherwise::Error => Above::Error,
-        _ => above(
-            supervised,
-            planned.may_be_compensated,
-            written.supervisor.is_some(),
-        ),
+        _ => policy::above(supervised, may_be_compensated, written.supervisor.is_some()),
     };
     let compensation = match &written.compensation {
-        Some(CompensationDefinition::Action(action)) if planned.may_be_compensated => {
+        Some(CompensationDefinition::Action(action)) if may_be_compensated => {
             let agent = action.agent.as_ref().or(written.agent.as_ref());
             let agent = agent.ok_or("its compensation has no agent")?;
             Some(compensation(
@@ -181,6 +207,7 @@ pub(crate) fn step(
                 attempt_timeout,
                 retry,
                 &policy,
+                &variables,
             )?)
         }
         _ => None,
@@ -191,7 +218,7 @@ pub(crate) fn step(
         when: written
             .when
             .as_deref()
-            .map(Expression::compiled)
+            .map(|when| variables.expression(when))
             .transpose()?,
         kind,
         then,
@@ -205,11 +232,14 @@ fn call(
     attempt_timeout: Millis,
     written_retry: Option<&RetryDefinition>,
     policy: Policy,
+    variables: &Variables<'_>,
 ) -> Result<Call, String> {
     let (Some(agent), Some(action)) = (&written.agent, &written.action) else {
-        return Err("it has neither an agent with an action, nor `wait` or `await`".to_owned());
+        return Err(
+            "it has neither an agent with an action, nor `wait`, `await` or `run`".to_owned(),
+        );
     };
-    let mut retry = retry(written_retry);
+    let mut retry = policy::retry(written_retry);
     let repeat = repeat(written, attempt_timeout, retry);
     if !repeat.is_safe() {
         retry.calls_per_attempt = 1;
@@ -225,7 +255,7 @@ fn call(
     Ok(Call {
         agent: AgentName::new(agent).map_err(|e| e.to_string())?,
         action: action.clone(),
-        input: input(&written.input)?,
+        input: input(&written.input, variables)?,
         attempt_timeout,
         retry,
         calls_per_run,
@@ -235,7 +265,7 @@ fn call(
         finishes_later: written
             .finishes_later
             .as_ref()
-            .map(|later| later::compile(later, attempt_timeout, retry).map(Box::new))
+            .map(|later| later::compile(later, attempt_timeout, retry, variables).map(Box::new))
             .transpose()?,
     })
 }
@@ -246,9 +276,10 @@ fn compensation(
     attempt_timeout: Millis,
     step_retry: Option<&RetryDefinition>,
     policy: &Policy,
+    variables: &Variables<'_>,
 ) -> Result<Compensation, String> {
     let written = action.retry.as_ref().or(step_retry);
-    let retry = retry(written);
+    let retry = policy::retry(written);
     let policy = Policy {
         failure_threshold: action.failure_threshold.unwrap_or(policy.failure_threshold),
         wait: None,
@@ -258,7 +289,7 @@ fn compensation(
     Ok(Compensation {
         agent: AgentName::new(agent).map_err(|e| e.to_string())?,
         action: action.action.clone(),
-        input: input(&action.input)?,
+        input: input(&action.input, variables)?,
         attempt_timeout: action.attempt_timeout.unwrap_or(attempt_timeout),
         retry,
         calls_per_run: declared.unwrap_or(
@@ -291,66 +322,10 @@ fn asking(retry: Retry) -> Retry {
     }
 }
 
-fn input(value: &Value) -> Result<Template, String> {
+fn input(value: &Value, variables: &Variables<'_>) -> Result<Template, String> {
     if value.is_null() {
         Ok(Template::Constant(Value::Object(serde_json::Map::new())))
     } else {
-        Template::compiled(value)
-    }
-}
-
-fn retry(written: Option<&RetryDefinition>) -> Retry {
-    let (initial, max) = DEFAULT_BACKOFF;
-    match written {
-        None => Retry {
-            calls_per_attempt: DEFAULT_CALLS,
-            initial,
-            max,
-        },
-        Some(r) => {
-            let initial = r.initial.unwrap_or(initial);
-            Retry {
-                calls_per_attempt: r.calls_per_attempt,
-                initial,
-                max: r.max.unwrap_or(max).max(initial),
-            }
-        }
-    }
-}
-
-fn policy(written: Option<&PolicyDefinition>) -> Policy {
-    let Some(p) = written else {
-        return Policy {
-            failure_threshold: DEFAULT_THRESHOLD,
-            delay: Millis(0),
-            max_delay: Millis(0),
-            retry_at_once: false,
-            wait: None,
-            defer_for: DEFAULT_DEFER_FOR,
-        };
-    };
-    let delay = p.delay.unwrap_or_default();
-    Policy {
-        failure_threshold: p.failure_threshold,
-        delay,
-        max_delay: p
-            .max_delay
-            .unwrap_or(Millis(delay.0.saturating_mul(DELAY_GROWTH_LIMIT)))
-            .max(delay),
-        retry_at_once: p.retry_at_once,
-        wait: p.wait.as_ref().map(|w| (w.delay, w.attempts)),
-        defer_for: p.defer_for.unwrap_or(DEFAULT_DEFER_FOR),
-    }
-}
-
-/// The action when no further attempt is made; `own` says whether the step itself sets it.
-fn above(written: Option<&PolicyDefinition>, may_be_compensated: bool, own: bool) -> Above {
-    match written.and_then(|p| p.then) {
-        Some(ThenDefinition::Error) => Above::Error,
-        // The checks refuse a step after the pivot that sets `compensate` itself; a workflow-wide default applies
-        // only if the step can be compensated.
-        Some(ThenDefinition::Compensate) if own => Above::Compensate,
-        Some(ThenDefinition::Compensate) | None if may_be_compensated => Above::Compensate,
-        Some(ThenDefinition::Compensate) | None => Above::Error,
+        variables.template(value)
     }
 }

@@ -2,17 +2,16 @@
 
 use serde_json::Value;
 
-use crate::expr::Expression;
 use crate::model::{AwaitDefinition, EventDefinition, OtherwiseDefinition, TimerDefinition};
 use crate::moment::zone;
-use crate::template::Template;
+use crate::variables::Variables;
 use crate::workflow::{Await, AwaitedEvent, Otherwise, Timer};
 
 /// Compiles a wait for a moment.
-pub(super) fn timer(written: &TimerDefinition) -> Result<Timer, String> {
+pub(super) fn timer(written: &TimerDefinition, variables: &Variables<'_>) -> Result<Timer, String> {
     match (&written.until, written.span) {
         (Some(until), _) => Ok(Timer::Until {
-            at: Box::new(Template::compiled(&Value::from(until.as_str()))?),
+            at: Box::new(variables.template(&Value::from(until.as_str()))?),
             zone: zone(written.zone.as_deref())?,
         }),
         (None, Some(span)) => Ok(Timer::For(span)),
@@ -21,8 +20,15 @@ pub(super) fn timer(written: &TimerDefinition) -> Result<Timer, String> {
 }
 
 /// Compiles a wait for events.
-pub(super) fn events(written: &AwaitDefinition, may_be_compensated: bool) -> Result<Await, String> {
-    let events: Result<Vec<_>, String> = written.events().iter().map(event).collect();
+pub(super) fn events(
+    written: &AwaitDefinition,
+    may_be_compensated: bool,
+    variables: &Variables<'_>,
+) -> Result<Await, String> {
+    let variables = variables.of_event();
+    let events = written.events();
+    let events = events.iter().map(|written| event(written, &variables));
+    let events: Result<Vec<_>, String> = events.collect();
     Ok(Await {
         events: events?,
         needs_all: !written.all_of.is_empty(),
@@ -30,7 +36,7 @@ pub(super) fn events(written: &AwaitDefinition, may_be_compensated: bool) -> Res
         fails_when: written
             .fails_when
             .as_deref()
-            .map(Expression::of_event)
+            .map(|condition| variables.bare(condition))
             .transpose()?,
         within: written.within,
         otherwise: match written.otherwise {
@@ -42,13 +48,13 @@ pub(super) fn events(written: &AwaitDefinition, may_be_compensated: bool) -> Res
     })
 }
 
-fn event(written: &EventDefinition) -> Result<AwaitedEvent, String> {
+fn event(written: &EventDefinition, variables: &Variables<'_>) -> Result<AwaitedEvent, String> {
     Ok(AwaitedEvent {
         event: written.event.clone(),
         matches: written
             .matches
             .as_deref()
-            .map(Expression::of_event)
+            .map(|condition| variables.bare(condition))
             .transpose()?,
     })
 }

@@ -55,9 +55,6 @@ const LAST_MOMENT: u64 = 253_402_300_799_999;
 
 pub(crate) const VARIABLES: [&str; 4] = ["order", "details", "steps", "output"];
 
-/// The variables of the condition of an event.
-const EVENT_VARIABLES: [&str; 4] = ["order", "details", "steps", "event"];
-
 /// The error of an expression, or of a whole template, that has no value for an order.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expression `{source_text}`: {reason}")]
@@ -75,8 +72,18 @@ pub struct Expression {
     program: Program,
     /// The program to evaluate: with the arithmetic of decimals, the work of macros counted, and their ranges sorted.
     metered: IdedExpr,
-    steps: Box<[String]>,
-    reads_output: bool,
+    read: Box<Read>,
+}
+
+/// What an expression reads.
+#[derive(Debug)]
+struct Read {
+    /// Ids of steps.
+    steps: Vec<String>,
+    /// Whether it reads `output`.
+    output: bool,
+    /// The variables that are values of the details: `x` is `details.x`.
+    of_details: Vec<String>,
 }
 
 /// The error of an expression or a template that cannot be compiled: the reason, for its author.
@@ -106,18 +113,18 @@ impl Expression {
         Self::compiled_over(source, &VARIABLES)
     }
 
-    /// As [`compiled`](Self::compiled), for the condition of an event, which an author may write with `${ … }` around it
-    /// or without.
-    pub(crate) fn of_event(source: &str) -> Result<Self, String> {
-        let text = source.trim();
-        let inner = text
-            .strip_prefix("${")
-            .and_then(|rest| rest.strip_suffix('}'));
-        Self::compiled_over(inner.unwrap_or(text).trim(), &EVENT_VARIABLES)
-    }
-
     /// As [`compiled`](Self::compiled), for an expression that sees these variables.
     pub(crate) fn compiled_over(source: &str, variables: &[&str]) -> Result<Self, String> {
+        Self::compiled_with(source, variables, &[])
+    }
+
+    /// As [`compiled_over`](Self::compiled_over). Those of the variables that `of_details` has too are values of the
+    /// details.
+    pub(crate) fn compiled_with(
+        source: &str,
+        variables: &[&str],
+        of_details: &[String],
+    ) -> Result<Self, String> {
         if source.len() > MAX_SOURCE_BYTES {
             return Err(format!("longer than {MAX_SOURCE_BYTES} bytes"));
         }
@@ -162,8 +169,15 @@ impl Expression {
             source: source.to_owned(),
             metered: meter::metered(program.expression()),
             program,
-            reads_output: walk.variables.iter().any(|name| name == "output"),
-            steps: walk.steps.into(),
+            read: Box::new(Read {
+                output: walk.variables.iter().any(|name| name == "output"),
+                steps: walk.steps,
+                of_details: {
+                    let is_of_details = |name: &String| of_details.contains(name);
+                    let read = walk.variables.into_iter();
+                    read.filter(is_of_details).collect()
+                },
+            }),
         })
     }
 
@@ -171,23 +185,29 @@ impl Expression {
     /// workflow has these steps is not checked here.
     #[must_use]
     pub fn steps(&self) -> &[String] {
-        &self.steps
+        &self.read.steps
     }
 
     /// Whether the expression reads `output`, the output of the step that is compensated.
     #[must_use]
     pub fn reads_output(&self) -> bool {
-        self.reads_output
+        self.read.output
     }
 
     /// The values that the expression reads of `order`, `details`, `steps`, `output` and `input`, each as the names
     /// that lead to it, such as `["steps", "charge", "reference"]`. If a name is computed, the list ends
-    /// before it.
+    /// before it. A variable of the workflow is told as the value of the details that it is.
     #[must_use]
     pub fn reads(&self) -> Vec<Vec<String>> {
         let mut found = Vec::new();
-        reads::reads(self.tree(), &mut found);
+        reads::reads(self.tree(), &self.read.of_details, &mut found);
         found
+    }
+
+    /// The variables that it reads and that are values of the details.
+    #[cfg(feature = "load")]
+    pub(crate) fn of_details(&self) -> &[String] {
+        &self.read.of_details
     }
 
     /// The expression as written.

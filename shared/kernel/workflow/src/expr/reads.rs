@@ -2,9 +2,13 @@
 
 use cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue, operators};
 
-/// The values that an expression reads, each as the list of names that lead to it.
-pub(crate) fn reads(node: &IdedExpr, found: &mut Vec<Vec<String>>) {
-    if let Some(way) = way_to(node) {
+/// The values that an expression reads, each as the list of names that lead to it. A variable of `of_details` is the
+/// value of that name in the details.
+pub(crate) fn reads(node: &IdedExpr, of_details: &[String], found: &mut Vec<Vec<String>>) {
+    if let Some(mut way) = way_to(node) {
+        if of_details.contains(&way[0]) {
+            way.insert(0, "details".to_owned());
+        }
         if matches!(
             way[0].as_str(),
             "details" | "steps" | "order" | "output" | "input"
@@ -15,27 +19,38 @@ pub(crate) fn reads(node: &IdedExpr, found: &mut Vec<Vec<String>>) {
     }
     match &node.expr {
         Expr::Unspecified | Expr::Literal(_) | Expr::Ident(_) => {}
-        Expr::Select(select) => reads(&select.operand, found),
-        Expr::List(list) => list.elements.iter().for_each(|e| reads(e, found)),
-        Expr::Map(map) => map.entries.iter().for_each(|e| of_entry(&e.expr, found)),
-        Expr::Struct(of) => of.entries.iter().for_each(|e| of_entry(&e.expr, found)),
+        Expr::Select(select) => reads(&select.operand, of_details, found),
+        Expr::List(list) => list
+            .elements
+            .iter()
+            .for_each(|e| reads(e, of_details, found)),
+        Expr::Map(map) => map
+            .entries
+            .iter()
+            .for_each(|e| of_entry(&e.expr, of_details, found)),
+        Expr::Struct(of) => of
+            .entries
+            .iter()
+            .for_each(|e| of_entry(&e.expr, of_details, found)),
         Expr::Call(call) => {
             let target = call.target.iter().map(AsRef::as_ref);
-            target.chain(&call.args).for_each(|e| reads(e, found));
+            target
+                .chain(&call.args)
+                .for_each(|e| reads(e, of_details, found));
         }
         Expr::Comprehension(over) => {
-            reads(&over.iter_range, found);
-            reads(&over.loop_step, found);
+            reads(&over.iter_range, of_details, found);
+            reads(&over.loop_step, of_details, found);
         }
     }
 }
 
-fn of_entry(entry: &EntryExpr, found: &mut Vec<Vec<String>>) {
+fn of_entry(entry: &EntryExpr, of_details: &[String], found: &mut Vec<Vec<String>>) {
     match entry {
-        EntryExpr::StructField(field) => reads(&field.value, found),
+        EntryExpr::StructField(field) => reads(&field.value, of_details, found),
         EntryExpr::MapEntry(entry) => {
-            reads(&entry.key, found);
-            reads(&entry.value, found);
+            reads(&entry.key, of_details, found);
+            reads(&entry.value, of_details, found);
         }
     }
 }

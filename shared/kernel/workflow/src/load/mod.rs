@@ -188,9 +188,15 @@ pub fn with_services(
     Err(fail(problems))
 }
 
+/// The steps of a workflow, or of a `for_each`; none if there are none.
+fn written_steps(of: &Value) -> Vec<&Value> {
+    of["steps"].as_array().into_iter().flatten().collect()
+}
+
 /// Adds the descriptions of agents that lie beside the file.
 fn describe_agents(workflow: &mut Value, describe: &mut Describe<'_>) -> Result<(), LoadError> {
-    let steps = workflow["steps"].as_array().into_iter().flatten();
+    let steps = written_steps(workflow).into_iter();
+    let steps = steps.flat_map(|step| [vec![step], written_steps(&step["for_each"])].concat());
     let names = steps.flat_map(|step| [&step["agent"], &step["compensation"]["agent"]]);
     let names: BTreeSet<String> = names
         .filter_map(Value::as_str)

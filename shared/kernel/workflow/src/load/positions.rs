@@ -240,6 +240,8 @@ impl<'t> Positions<'t> {
                 (Segment::Index(index), Kind::List(items)) => {
                     items.get(*index).map(|item| (item.spot, item))
                 }
+                // A `for_each` that is the list alone.
+                (Segment::Key(key), Kind::Scalar(_)) if key == "in" => Some((by, node)),
                 _ => None,
             };
             match next {

@@ -121,8 +121,17 @@ impl Shape<'_> {
             .cloned()
             .collect();
         let mapping = resolved.iter().copied().find(is_mapping).cloned();
+        let takes_text = resolved.iter().any(|way| way["type"] == "string");
         match (mapping, words.is_empty()) {
             (Some(mapping), _) if value.is_object() => self.fits(&mapping, value, at),
+            (Some(_), true) if takes_text && value.is_string() => true,
+            (Some(mapping), true) if takes_text => {
+                let keys = required(&mapping).join("` and `");
+                let reason = format!("is {}, and cannot be used", display_value(value));
+                let hint = format!("write a text, or a mapping with `{keys}`");
+                self.wrong(Problem::new(at.clone(), reason).hint(hint));
+                false
+            }
             (Some(mapping), true) => self.fits(&mapping, value, at),
             (Some(mapping), false) => {
                 if value.is_string() && words.iter().any(|w| w["const"] == *value) {
@@ -216,13 +225,7 @@ impl Shape<'_> {
                 map.insert(key, value);
             } else if required.contains(&key.as_str()) {
                 whole &= self.make_up(map, &key, &at);
-            } else if properties.contains_key("await") && ["await", "wait"].contains(&key.as_str())
-            {
-                // The step still waits, and needs no agent.
-                let made = match key.as_str() {
-                    "wait" => json!({"for": MADE_UP_SPAN}),
-                    _ => json!({"event": MADE_UP, "within": MADE_UP_SPAN}),
-                };
+            } else if let Some(made) = made_up_work(&key, &known) {
                 map.insert(key, made);
             }
         }
@@ -233,7 +236,7 @@ impl Shape<'_> {
                 if !meant.iter().any(|m| m == key) && !self.found.repaired.contains(&at_key) {
                     let reason = format!("`{key}` is missing");
                     let problem = Problem::new(at.clone(), reason).on_key();
-                    self.found.problems.push(problem.hint(purpose(key)));
+                    self.found.problems.push(problem.hint(purpose(key, at)));
                 }
                 self.found.repaired.push(at_key.clone());
                 whole &= self.make_up(map, key, &at_key);
@@ -263,6 +266,7 @@ impl Shape<'_> {
                 made_up_id(index).into()
             }
             ("workflow" | "agent" | "action", _) => MADE_UP.into(),
+            ("in", Some(_)) => MADE_UP_LIST.into(),
             ("within", Some(_)) => MADE_UP_SPAN.into(),
             _ => return false,
         };
@@ -314,6 +318,22 @@ const MADE_UP: &str = "x";
 
 /// Placeholder for a missing time.
 const MADE_UP_SPAN: &str = "1s";
+
+/// Placeholder for a missing list.
+const MADE_UP_LIST: &str = "details.x";
+
+/// Placeholder for what a step does, if it is there and unusable: the step still does it, and needs no agent. `known`
+/// are the keys beside it.
+fn made_up_work(key: &str, known: &[&str]) -> Option<Value> {
+    match key {
+        "wait" if known.contains(&"await") => Some(json!({"for": MADE_UP_SPAN})),
+        "await" => Some(json!({"event": MADE_UP, "within": MADE_UP_SPAN})),
+        "run" => Some(json!({"workflow": MADE_UP})),
+        "for_each" => Some(json!({"in": MADE_UP_LIST})),
+        "steps" if known.contains(&"in") => Some(json!([])),
+        _ => None,
+    }
+}
 
 /// Placeholder for a missing id of a step.
 pub(super) fn made_up_id(index: usize) -> String {
@@ -371,8 +391,11 @@ fn elsewhere(key: &str, known: &[&str]) -> String {
 }
 
 /// The purpose of a required key.
-fn purpose(key: &str) -> &'static str {
+fn purpose(key: &str, of: &Path) -> &'static str {
     match key {
+        "workflow" if of.step_index().is_some() => {
+            "say which workflow the order is of: `workflow: NAME`"
+        }
         "workflow" => "write `workflow: NAME`, by which orders ask for it",
         "steps" => "write `steps:`, and below it a list of steps, each with `- id: …`",
         "id" => "give the step a name, unique in the workflow: `id: charge-payment`",
@@ -381,9 +404,7 @@ fn purpose(key: &str) -> &'static str {
         "calls_per_attempt" => {
             "say how often the service is called in one attempt: `calls_per_attempt: 3`"
         }
-        "failure_threshold" => {
-            "say how many failed attempts are met with another one: `failure_threshold: 3`"
-        }
+        "in" => "say which list it is: `in: details.lines`",
         "delay" => "say how long to wait: `delay: 10m`",
         "attempts" => "say how many more attempts there are: `attempts: 2`",
         _ => "write it",

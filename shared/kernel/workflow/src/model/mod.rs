@@ -9,11 +9,18 @@ use serde_json::{Map, Value};
 
 use crate::duration::Millis;
 
+mod run;
 mod service;
+mod waits;
 
+pub use run::{ForEachDefinition, RunDefinition};
 pub use service::{
     ActionDefinition, AnswerDefinition, AnswerMeaning, BodyForm, CallDirection, KeyDefinition,
     KeyForm, Method, ServiceDefinition, TypesDefinition,
+};
+pub use waits::{
+    AwaitDefinition, EventDefinition, FinishesLaterDefinition, OtherwiseDefinition, PollDefinition,
+    TimerDefinition,
 };
 
 /// A workflow definition as written.
@@ -47,6 +54,14 @@ pub struct Definition {
     /// such key. Absent: none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub search: BTreeMap<String, String>,
+    /// Names of values of the details that expressions see as variables of their own: where `customer` is one of them,
+    /// `customer.city` is `details.customer.city`. Absent: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub variables: Vec<String>,
+    /// What the end of an order brings to the step of another order that has started it: any value; `${ … }` inside
+    /// strings is an expression over `order`, `details` and `steps`. Absent: the output of the step that is written last.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub output: Value,
     /// How services are called and what their answers mean, by the name of the agent. A file `agents/NAME.yaml`
     /// beside the workflow file says the same for an agent that is not here. Absent: an action is `POST /<action>`
     /// with JSON.
@@ -60,9 +75,10 @@ pub struct Definition {
 }
 
 impl Definition {
-    /// Names of the agents that the steps and their compensations name, as often as they do.
+    /// Names of the agents that the steps, those inside a `for_each` and their compensations name, as often as they do.
     pub fn agents_in_use(&self) -> impl Iterator<Item = &str> {
-        self.steps.iter().flat_map(|step| {
+        let with_inner = |step| std::iter::once(step).chain(StepDefinition::inner(step));
+        self.steps.iter().flat_map(with_inner).flat_map(|step| {
             let compensation = match &step.compensation {
                 Some(CompensationDefinition::Action(action)) => action.agent.as_deref(),
                 _ => None,
@@ -97,13 +113,14 @@ impl Defaults {
 }
 
 /// One step as written.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "load", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct StepDefinition {
     /// Name of the step, unique in the workflow.
     pub id: String,
-    /// Name of the agent that carries the step out. Needed, with `action`, unless the step has `wait` or `await`.
+    /// Name of the agent that carries the step out. Needed, with `action`, unless the step has `wait`,
+    /// `await`, `run` or a `for_each` with `steps`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// Name of the action that the agent is asked for.
@@ -115,6 +132,20 @@ pub struct StepDefinition {
     /// The step calls nothing and waits for events from outside. Absent: it does not.
     #[serde(default, rename = "await", skip_serializing_if = "Option::is_none")]
     pub awaits: Option<AwaitDefinition>,
+    /// The step calls nothing and runs an order of another workflow, a child order: it is completed when that order is,
+    /// with what it brings as output. With `for_each`, one child order for each element. Absent: it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunDefinition>,
+    /// The step does its work once for each element of a list: its action, its `run`, or the `steps` in here. Its output
+    /// is the list of their outputs. Either the list alone, such as `details.lines`, or a mapping with `in`. Absent: it
+    /// does it once.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "run::short_or_whole"
+    )]
+    #[cfg_attr(feature = "load", schemars(with = "Option<run::Written>"))]
+    pub for_each: Option<ForEachDefinition>,
     /// Input of the action: any value; `${ … }` inside strings is an expression. Absent: `{}`.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub input: Value,
@@ -158,132 +189,24 @@ pub struct StepDefinition {
     pub point_of_no_return: bool,
 }
 
-/// A wait for a moment: `for` a time, or `until` a moment.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "load", derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct TimerDefinition {
-    /// How long the step waits from when it begins, such as `3d`; at most 366 days.
-    #[serde(default, rename = "for", skip_serializing_if = "Option::is_none")]
-    pub span: Option<Millis>,
-    /// Until when it waits: a text such as `2026-12-24T08:00:00Z`, `2026-12-24T08:00` or `2026-12-24`, in which
-    /// `${ … }` is an expression. A moment that has passed ends the wait at once.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub until: Option<String>,
-    /// The time zone of an `until` that names none, such as `Europe/Paris`. Absent: UTC.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub zone: Option<String>,
-}
-
-/// A wait for one event, for the first of several, or for all of several.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "load", derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct AwaitDefinition {
-    /// The name of the event. The step's output is what it brings.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub event: Option<String>,
-    /// With `event`: a condition that it must fulfil, one expression over `event`, what it brings, and the step's
-    /// variables, such as `event.amount == details.amount`. Absent: any such event does.
-    #[serde(default, rename = "match", skip_serializing_if = "Option::is_none")]
-    pub matches: Option<String>,
-    /// Events of which the first one ends the wait. The output is `{event: its name, data: what it brings}`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub first_of: Vec<EventDefinition>,
-    /// Events that are all waited for. The output has what each brings, by its name.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub all_of: Vec<EventDefinition>,
-    /// A condition under which what came is a failure of the step, such as `event.decision == "no"`: one expression over
-    /// `event`, which is the output that the step would have, and the step's variables. What follows is what follows
-    /// when the time is over, but for `continue`: then it is the default. Absent: nothing that comes is a failure.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fails_when: Option<String>,
-    /// How long the step waits at most, from when it begins; at most 366 days.
-    pub within: Millis,
-    /// What is done if the time is over. Absent: `compensate` before the point of no return, `error` from there on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub otherwise: Option<OtherwiseDefinition>,
-}
-
-impl AwaitDefinition {
-    /// The events that the step waits for, in one form.
-    #[must_use]
-    pub fn events(&self) -> Vec<EventDefinition> {
-        let single = self.event.as_ref().map(|event| EventDefinition {
-            event: event.clone(),
-            matches: self.matches.clone(),
-        });
-        let several = self.first_of.iter().chain(&self.all_of).cloned();
-        single.into_iter().chain(several).collect()
+impl StepDefinition {
+    /// The steps inside its `for_each`.
+    pub fn inner(&self) -> impl Iterator<Item = &StepDefinition> {
+        let each = self.for_each.iter();
+        each.flat_map(|each| each.steps.iter().flatten())
     }
-}
 
-/// One of several events that a step waits for.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "load", derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct EventDefinition {
-    /// The name of the event.
-    pub event: String,
-    /// As in `await`.
-    #[serde(default, rename = "match", skip_serializing_if = "Option::is_none")]
-    pub matches: Option<String>,
-}
+    /// Whether it runs other orders, one or one for each element of a list.
+    #[must_use]
+    pub fn runs_orders(&self) -> bool {
+        self.run.is_some() || self.for_each.is_some()
+    }
 
-/// What is done when an event has not come in time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "load", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum OtherwiseDefinition {
-    /// The completed steps are compensated, and the order ends.
-    Compensate,
-    /// The order stops in the state Error, with an alert, for an operator.
-    Error,
-    /// The order goes on; the step's output is null.
-    Continue,
-}
-
-/// Work that a service takes now and finishes later: it answers 202, or what its description calls `in-progress`. Then
-/// it calls back, or it is asked.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "load", derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct FinishesLaterDefinition {
-    /// How long the work may take, from when the service has taken it; at most 366 days.
-    pub within: Millis,
-    /// How the service is asked whether the work is done. Absent: it is not asked, and has to call back.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub poll: Option<PollDefinition>,
-    /// Longest time without a sign of life: an answer to a question, or a heartbeat. A longer one is a failed attempt.
-    /// Absent: only `within` counts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub heartbeat: Option<Millis>,
-    /// A condition under which what the service calls back with is a failure of the step, such as
-    /// `event.state == "failed"`: one expression over `event`, what it brings, and the step's variables. Absent: every
-    /// callback says that the work is done.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fails_when: Option<String>,
-}
-
-/// How a service is asked whether the work that it has taken is done.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "load", derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct PollDefinition {
-    /// What the agent is asked to do. Absent: the `Location` of the service's answer is asked, with `GET`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub action: Option<String>,
-    /// Input of the action: any value; `${ … }` inside strings is an expression. Beside the step's variables there is
-    /// `output`, what the service answered when it took the work. Absent: `{}`.
-    #[serde(default, skip_serializing_if = "Value::is_null")]
-    pub input: Value,
-    /// How long after the answer the service is asked for the first time; doubled for each further time. A longer
-    /// `Retry-After` counts instead. Absent: 1s.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub every: Option<Millis>,
-    /// Upper bound of that time. Absent: 1m, or `every` if that is longer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max: Option<Millis>,
+    /// Whether what it does for each element is written in this definition and not another workflow.
+    #[must_use]
+    pub fn makes_part(&self) -> bool {
+        self.run.is_none() && self.for_each.is_some()
+    }
 }
 
 /// A question to the service: did the effect under this key happen?
@@ -323,13 +246,14 @@ pub struct RetryDefinition {
 }
 
 /// What the Supervisor does when attempts fail.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "load", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct PolicyDefinition {
     /// How many failures of the step are each met with another attempt. The next failure is above the
-    /// threshold.
-    pub failure_threshold: u32,
+    /// threshold. Absent: 3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure_threshold: Option<u32>,
     /// How long the Supervisor waits before the second attempt; doubled for each further one. Absent: the
     /// attempt is made by the Supervisor's next sweep.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -56,7 +56,7 @@ fn learn(node: &IdedExpr, holds: bool, conditions: &Conditions<'_>, facts: &mut 
         let Some(own) = own else { continue };
         let is_same = same(own.tree(), node);
         // Another condition on the same values may be equivalent, and only its author knows that.
-        if (is_same && holds) || (!is_same && share(own.tree(), node)) {
+        if (is_same && holds) || (!is_same && share(own, node)) {
             facts.insert((*id).to_owned());
         }
     }
@@ -116,10 +116,9 @@ fn all_same(a: &[IdedExpr], b: &[IdedExpr]) -> bool {
 }
 
 /// Whether two expressions read the same value of the order, or one reads a part of the other's value.
-fn share(a: &IdedExpr, b: &IdedExpr) -> bool {
-    let (mut of_a, mut of_b) = (Vec::new(), Vec::new());
-    reads(a, &mut of_a);
-    reads(b, &mut of_b);
+fn share(a: &Expression, b: &IdedExpr) -> bool {
+    let (of_a, mut of_b) = (a.reads(), Vec::new());
+    reads(b, a.of_details(), &mut of_b);
     let meet = |a: &Vec<String>, b: &Vec<String>| {
         let shorter = a.len().min(b.len());
         a[..shorter] == b[..shorter]

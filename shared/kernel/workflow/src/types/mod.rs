@@ -8,11 +8,13 @@
 //! it fails for each order that skips the step. And `{{ … }}`, `{details.x}` or `$details.x`, the syntax of other
 //! template languages, would be sent unchanged.
 
+mod braces;
 mod guards;
 mod infer;
 mod keywords;
 mod kinds;
 mod library;
+mod run;
 mod schema;
 pub(crate) mod service;
 mod source_text;
@@ -22,9 +24,11 @@ use serde_json::Value;
 use crate::check::expressions::{Role, Written, compiled};
 use crate::check::search;
 use crate::details::DetailsSchema;
-use crate::expr::{Expression, Scope, VARIABLES};
+use crate::expr::{Expression, Scope};
 use crate::model::{CompensationDefinition, Definition, PolicyDefinition};
+use crate::parts;
 use crate::problem::{Path, Problem, Problems};
+use crate::variables::Variables;
 use guards::{Conditions, Facts, assume};
 use infer::{Around, Fault, Infer, is_constant};
 use kinds::{Fields, Kinds, Type};
@@ -32,6 +36,16 @@ use kinds::{Fields, Kinds, Type};
 /// Problems of a definition's expressions that concern every order. Expressions that do not compile are left out:
 /// [`Workflow::compile`](crate::Workflow::compile) reports them.
 pub(crate) fn check(definition: &Definition) -> Vec<Problem> {
+    let mut problems = of_outer(&parts::outer(definition));
+    for part in parts::all(definition) {
+        let of_part = of_outer(&part.definition);
+        problems.extend(of_part.into_iter().filter_map(|p| part.place.moved(p)));
+    }
+    problems.into_iter().map(|p| p.named(definition)).collect()
+}
+
+/// As [`check`], of a definition without the work of its parts.
+fn of_outer(definition: &Definition) -> Vec<Problem> {
     let mut problems = Problems::default();
     let written = compiled(definition, &mut Problems::default());
     let conditions: Conditions<'_> = definition
@@ -41,8 +55,15 @@ pub(crate) fn check(definition: &Definition) -> Vec<Problem> {
         .map(|(index, step)| (step.id.as_str(), condition_of(&written, index)))
         .collect();
     let outputs = outputs(definition);
+    let known = Known {
+        definition,
+        conditions: &conditions,
+        outputs: &outputs,
+        variables: run::Variables::of(definition),
+        written: &written,
+    };
     for expression in &written {
-        let faults = faults(definition, expression, &conditions, &outputs, &written);
+        let faults = known.faults(expression);
         add_faults(
             &expression.at,
             &expression.expression,
@@ -54,13 +75,14 @@ pub(crate) fn check(definition: &Definition) -> Vec<Problem> {
         let at = Path::top().key("agents").key(name);
         service::check(described, &at, &mut problems);
     }
-    let around = |step, role| around(definition, step, role, &conditions, &outputs, &written);
+    let around = |step, role| known.around(step, role);
     service::check_inputs(definition, &around, &mut problems);
     service::check_accepted(definition, &mut problems);
     for (at, expression) in search::compiled(definition, &mut Problems::default()) {
         let faults = faults_of_search_key(definition, &expression, &conditions);
         add_faults(&at, &expression, faults, &mut problems);
     }
+    run::check(&known, &mut problems);
     if let Some(written) = &definition.details_schema {
         let at = Path::top().key("details_schema");
         match DetailsSchema::new(written).check() {
@@ -74,19 +96,27 @@ pub(crate) fn check(definition: &Definition) -> Vec<Problem> {
         &Path::top().key("defaults"),
         &mut problems,
     );
+    let variables = Variables::of(definition);
     for (index, step) in definition.steps.iter().enumerate() {
         let at = Path::step(index);
         delays(step.supervisor.as_ref(), &at, &mut problems);
-        braces(&step.input, &at.key("input"), &mut problems);
+        let element = step.for_each.as_ref().map(|each| each.element());
+        let of_element = variables.of_element(element);
+        let mut check = |value: &Value, at: Path| {
+            braces::check(value, &at, of_element.names(), &mut problems);
+        };
+        check(&step.input, at.key("input"));
         if let Some(CompensationDefinition::Action(c)) = &step.compensation {
-            braces(&c.input, &at.keys("compensation.input"), &mut problems);
+            check(&c.input, at.keys("compensation.input"));
+        }
+        if let Some(run) = &step.run {
+            check(&run.details, at.keys("run.details"));
+        }
+        for (name, value) in step.for_each.iter().flat_map(|each| &each.with) {
+            check(value, at.keys("for_each.with").key(name));
         }
     }
-    problems
-        .0
-        .into_iter()
-        .map(|p| p.named(definition))
-        .collect()
+    problems.0
 }
 
 /// The outputs of the steps of which the description of their service says something. Work that is finished later may
@@ -101,7 +131,7 @@ fn outputs(definition: &Definition) -> Vec<(&str, Type)> {
         let output = service::output(service, step.action.as_ref()?)?;
         Some((step.id.as_str(), output))
     });
-    known.collect()
+    known.chain(run::outputs(definition)).collect()
 }
 
 /// The type of `output` in a compensation: null if it is in doubt whether its step happened.
@@ -141,90 +171,79 @@ fn condition_of(written: &[Written], step: usize) -> Option<&Expression> {
     found.map(|w| &w.expression)
 }
 
-/// What the expressions of a step may read.
-fn around<'a>(
-    definition: &Definition,
-    step: usize,
-    role: Role,
+/// What is known of a definition before there is an order.
+struct Known<'a> {
+    definition: &'a Definition,
     conditions: &'a Conditions<'a>,
     outputs: &'a [(&'a str, Type)],
-    all: &[Written],
-) -> Around<'a> {
-    // When a step runs, its own condition held.
-    let facts = match (role, condition_of(all, step)) {
-        (Role::Input | Role::Compensation | Role::Event | Role::Poll, Some(own)) => {
-            assume(own.tree(), true, conditions)
+    variables: run::Variables<'a>,
+    written: &'a [Written],
+}
+
+impl<'a> Known<'a> {
+    /// What the expressions of a step may read.
+    fn around(&'a self, step: usize, role: Role) -> Around<'a> {
+        // When a step runs, its own condition held.
+        let facts = match (role, condition_of(self.written, step)) {
+            (Role::When, _) | (_, None) => Facts::new(),
+            (_, Some(own)) => assume(own.tree(), true, self.conditions),
+        };
+        Around {
+            order: order(),
+            details: details(self.definition),
+            output: match role {
+                Role::Compensation => Some(own_output(self.definition, step, self.outputs)),
+                Role::Poll => Some(Type::any()),
+                Role::When | Role::Input | Role::Event | Role::List | Role::Details => None,
+            },
+            conditions: self.conditions,
+            outputs: self.outputs,
+            facts,
+            variables: self.variables.seen_by(role),
         }
-        _ => Facts::new(),
-    };
-    Around {
-        order: order(),
-        details: details(definition),
-        output: match role {
-            Role::Compensation => Some(own_output(definition, step, outputs)),
-            Role::Poll => Some(Type::any()),
-            Role::When | Role::Input | Role::Event => None,
-        },
-        conditions,
-        outputs,
-        facts,
-        variables: match role {
-            Role::Event => EVENT,
-            Role::When | Role::Input | Role::Compensation | Role::Poll => &[],
-        },
+    }
+
+    fn faults(&self, written: &Written) -> Vec<Fault> {
+        let around = self.around(written.step, written.role);
+        let mut infer = Infer::new(&around);
+        let found = crate::expr::with_stack(|| infer.of(written.expression.tree()));
+        if !infer.faults.is_empty() {
+            return infer.faults;
+        }
+        let further = match written.role {
+            Role::When | Role::Event => not_a_condition(&written.expression, &found),
+            Role::List => run::not_a_list(&written.expression, &found),
+            Role::Input | Role::Compensation | Role::Poll | Role::Details => None,
+        };
+        further.into_iter().collect()
     }
 }
 
-/// What an event brings is any value.
-const EVENT: &[(&str, Type)] = &[("event", Type::any())];
-
-fn faults(
-    definition: &Definition,
-    written: &Written,
-    conditions: &Conditions<'_>,
-    outputs: &[(&str, Type)],
-    all: &[Written],
-) -> Vec<Fault> {
-    let around = around(
-        definition,
-        written.step,
-        written.role,
-        conditions,
-        outputs,
-        all,
-    );
-    let mut infer = Infer::new(&around);
-    let found = crate::expr::with_stack(|| infer.of(written.expression.tree()));
-    if matches!(written.role, Role::When | Role::Event) && infer.faults.is_empty() {
-        let condition = written.expression.source();
-        if found.may_be_skipped.is_some() || !found.kinds.may(Kinds::BOOL) {
-            let is = match found.may_be_skipped {
-                Some(id) => format!("null where step {id} is skipped"),
-                None => found.kinds.names(),
-            };
-            infer.faults.push(Fault {
-                reason: format!("has to be true or false, and `{condition}` is {is}"),
-                hint: Some("compare it with something, such as `details.count > 0`".to_owned()),
-                text: None,
-            });
-        }
-        let tree = written.expression.tree();
-        let nothing = Scope::new(&Value::Null, &Value::Null, [], None);
-        if infer.faults.is_empty()
-            && is_constant(tree)
-            && matches!(
-                written.expression.evaluate(&nothing),
-                Ok(Value::Bool(false))
-            )
-        {
-            infer.faults.push(Fault {
-                reason: format!("`{condition}` never holds, so that the step is skipped for every order"),
-                hint: Some("compare something of the order, such as `details.count > 0`, or remove the step".to_owned()),
-                text: None,
-            });
-        }
+/// Why an expression of this type cannot be the condition of a step or of an event.
+fn not_a_condition(expression: &Expression, found: &Type) -> Option<Fault> {
+    let condition = expression.source();
+    if found.may_be_skipped.is_some() || !found.kinds.may(Kinds::BOOL) {
+        let is = match &found.may_be_skipped {
+            Some(id) => format!("null where step {id} is skipped"),
+            None => found.kinds.names(),
+        };
+        return Some(Fault {
+            reason: format!("has to be true or false, and `{condition}` is {is}"),
+            hint: Some("compare it with something, such as `details.count > 0`".to_owned()),
+            text: None,
+        });
     }
-    infer.faults
+    let nothing = Scope::new(&Value::Null, &Value::Null, [], None);
+    let never = is_constant(expression.tree())
+        && matches!(expression.evaluate(&nothing), Ok(Value::Bool(false)));
+    never.then(|| Fault {
+        reason: format!("`{condition}` never holds, so that the step is skipped for every order"),
+        hint: Some(
+            "compare something of the order, such as `details.count > 0`, or remove the step"
+                .to_owned(),
+        ),
+        text: None,
+    })
 }
 
 /// Faults in the expression of a search key that concern every order. An expression that reads what it must not is
@@ -281,68 +300,4 @@ fn order() -> Type {
             .collect(),
         is_open: false,
     })
-}
-
-/// A placeholder of another template language, and the expression in it: anything in `{{ }}`, and in `{ }`, `#{ }` or
-/// behind `$` an expression that reads an existing variable.
-fn other_language(text: &str) -> Option<(&str, &str)> {
-    text.char_indices().find_map(|(at, c)| {
-        let rest = &text[at..];
-        let (open, close) = match c {
-            '{' if rest.starts_with("{{") => ("{{", "}}"),
-            '#' if rest.starts_with("#{") => ("#{", "}"),
-            '{' => ("{", "}"),
-            '$' => ("$", ""),
-            _ => return None,
-        };
-        let inner = &rest[open.len()..];
-        let reads = VARIABLES.iter().any(|name| {
-            let behind = inner.trim_start().strip_prefix(name);
-            let field = behind.and_then(|rest| rest.strip_prefix(['.', '[']));
-            field.is_some_and(|rest| rest.starts_with(|c: char| !c.is_whitespace()))
-        });
-        let end = match close {
-            "" => inner.find(|c: char| !(c.is_ascii_alphanumeric() || "._-[]\"'".contains(c))),
-            close => Some(inner.find(close)?),
-        };
-        let inner = &inner[..end.unwrap_or(inner.len())];
-        let inner = if close.is_empty() {
-            inner.trim_end_matches(['.', '-', '"', '\''])
-        } else {
-            inner
-        };
-        let whole = &rest[..open.len() + inner.len() + close.len()];
-        (reads || open == "{{").then_some((whole, inner.trim()))
-    })
-}
-
-/// Reports placeholders of other template languages. Bounded: a loaded file has a bounded nesting.
-fn braces(value: &Value, at: &Path, problems: &mut Problems) {
-    match value {
-        Value::String(text) => {
-            let outside = crate::template::outside(text);
-            if let Some((whole, plain)) = outside.iter().find_map(|text| other_language(text)) {
-                let reason = format!(
-                    "`{whole}` would be sent as it stands: an expression is written `${{ … }}`"
-                );
-                let hint = format!(
-                    "write `${{{plain}}}`, or `${{{}}}` if the service is to have it as it stands",
-                    Value::from(whole)
-                );
-                let problem = Problem::new(at.clone(), reason).hint(hint);
-                problems.push(problem.on_text([whole.to_owned()]));
-            }
-        }
-        Value::Array(items) => {
-            for (index, item) in items.iter().enumerate() {
-                braces(item, &at.index(index), problems);
-            }
-        }
-        Value::Object(map) => {
-            for (key, item) in map {
-                braces(item, &at.key(key), problems);
-            }
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
 }

@@ -15,6 +15,7 @@ use crate::service::{
     ANSWER_VARIABLES, AnswerMeaning, CallDirection, LEFT_OUT, REQUEST_VARIABLES, ServiceDefinition,
 };
 use crate::template::{self, Piece, Template};
+use crate::variables::Variables;
 
 /// Deepest nesting of a written type that is read; deeper parts take any value.
 const MAX_DEPTH: usize = 16;
@@ -275,6 +276,7 @@ pub(super) fn check_inputs<'a>(
     around: &dyn Fn(usize, Role) -> Around<'a>,
     problems: &mut Problems,
 ) {
+    let variables = Variables::of(definition);
     for (index, step) in definition.steps.iter().enumerate() {
         let at = Path::step(index);
         let mut check = |agent: &str, action: &str, input: &Value, at: Path, role: Role| {
@@ -292,6 +294,7 @@ pub(super) fn check_inputs<'a>(
             let (wanted, _) = types_of(written, &at, &mut Problems::default());
             let mut fit = Fit {
                 of: format!("{agent} {action}"),
+                variables: &variables,
                 around: &around(index, role),
                 is_plain: false,
                 problems: &mut *problems,
@@ -350,6 +353,7 @@ fn accepts(service: &ServiceDefinition, action: &str) -> bool {
 struct Fit<'f, 'a> {
     /// Agent and action, for people.
     of: String,
+    variables: &'f Variables<'f>,
     around: &'f Around<'a>,
     /// Whether a text, a number, true and false may stand for each other, because all are sent as text.
     is_plain: bool,
@@ -389,7 +393,7 @@ impl Fit<'_, '_> {
                     self.value(item, &wanted.element(), &at.index(index));
                 }
             }
-            Value::String(_) => match Template::compiled(written) {
+            Value::String(_) => match self.variables.template(written) {
                 Ok(Template::Value(expression)) => {
                     let (found, faults) = infer(self.around, &expression);
                     if faults.is_empty() {

@@ -4,6 +4,8 @@ mod checks;
 mod compiled;
 mod identity;
 mod later;
+mod run;
+mod run_refused;
 mod search;
 mod service_types;
 mod types;
