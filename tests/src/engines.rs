@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::{Map, Value, json};
 use triad_broker::{Broker, BrokerConfig, BrokerHandle};
-use triad_core::{Order, OrderId, WorkflowRef, topics};
+use triad_core::{Order, OrderId, topics};
 use triad_dynamodb::{Client, DynamoStore, Endpoint, Tables, connect, create_tables};
 use triad_embedded::Embedded;
 use triad_kafka::{KafkaConfig, Topic, create_topics};
 use triad_reference_service::{Faults, Handle, ReferenceService};
+use triad_runtime::definitions::publish;
 use triad_runtime::system::SystemClock;
-use triad_runtime::{Clock, DefinitionStore, StateStore};
-use triad_workflow::hash::canonical_json;
+use triad_runtime::{Clock, StateStore};
 use triad_workflow::{AgentName, Limits, Millis, Workflow, load};
 
 use crate::ledger::Ledger;
@@ -229,12 +229,7 @@ impl Store {
     /// # Panics
     /// If it cannot be stored.
     pub async fn publish(&self, workflow: &Workflow) {
-        let definition = WorkflowRef {
-            name: workflow.name.clone(),
-            hash: workflow.hash.clone(),
-        };
-        let json = canonical_json(&workflow.definition);
-        let published = self.store().publish(definition, json).await;
+        let published = publish(&self.store(), workflow).await;
         published.expect("a definition can be stored");
     }
 }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use triad_core::{Timing, WorkflowRef};
+use triad_core::Timing;
 use triad_runtime::DefinitionStore;
-use triad_workflow::hash::canonical_json;
+use triad_runtime::definitions::publish;
 use triad_workflow::{Limits, Workflow, load};
 
 /// The folder of the descriptions of services.
@@ -23,14 +23,9 @@ pub async fn all(
     let workflows = read(files, agents, timing)?;
     let mut published = Vec::new();
     for workflow in workflows {
-        let definition = WorkflowRef {
-            name: workflow.name.clone(),
-            hash: workflow.hash.clone(),
-        };
-        let done = store
-            .publish(definition.clone(), canonical_json(&workflow.definition))
-            .await;
-        done.map_err(|e| format!("{definition} was not published: {e}"))?;
+        let definition = publish(store, &workflow)
+            .await
+            .map_err(|e| format!("{} was not published: {e}", workflow.name))?;
         published.push(definition.to_string());
     }
     Ok(published)

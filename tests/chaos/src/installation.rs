@@ -8,13 +8,13 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value, json};
 use tokio::sync::Mutex;
-use triad_core::{Order, WorkflowRef, topics};
+use triad_core::{Order, topics};
 use triad_dynamodb::{DynamoStore, Endpoint as At, Tables, connect, create_tables};
 use triad_kafka::{KafkaConfig, Topic, create_topics};
 use triad_reference_service::Faults;
 use triad_runtime::DefinitionStore;
+use triad_runtime::definitions::publish;
 use triad_runtime::system::SystemClock;
-use triad_workflow::hash::canonical_json;
 use triad_workflow::{AgentName, Limits, Millis, Step, Workflow, load};
 
 use super::child_process::{ChildProcess, Recipe};
@@ -193,12 +193,7 @@ impl Installation {
         create_topics(&KafkaConfig::new(&self.places.brokers), &all).await?;
         let store = self.state_store().await;
         for workflow in &self.workflows {
-            let definition = WorkflowRef {
-                name: workflow.name.clone(),
-                hash: workflow.hash.clone(),
-            };
-            let json = canonical_json(&workflow.definition);
-            store.publish(definition, json).await?;
+            publish(&store, workflow).await?;
         }
         Ok(())
     }

@@ -9,9 +9,8 @@ use anyhow::{Context, Result};
 use clap::Args;
 use serde_json::json;
 use triad_bootstrap::{Served, agents_of};
-use triad_core::WorkflowRef;
 use triad_runtime::DefinitionStore;
-use triad_workflow::hash::canonical_json;
+use triad_runtime::definitions::publish;
 use triad_workflow::{AgentName, Limits, Workflow};
 
 use super::validate::read_all;
@@ -66,14 +65,9 @@ pub async fn run(args: PublishArgs) -> Result<ExitCode> {
     let workflows = read_all(&args.files, &limits)?;
     let store = args.store.store().await?;
     for workflow in &workflows {
-        let definition = WorkflowRef {
-            name: workflow.name.clone(),
-            hash: workflow.hash.clone(),
-        };
-        store
-            .publish(definition.clone(), canonical_json(&workflow.definition))
+        let definition = publish(&store, workflow)
             .await
-            .with_context(|| format!("{definition} was not published"))?;
+            .with_context(|| format!("{} was not published", workflow.name))?;
         if args.json {
             let name = workflow.name.as_str();
             print_line(

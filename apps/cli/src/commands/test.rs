@@ -257,7 +257,7 @@ fn step(
             order.submitted_at,
         );
         let earlier = outputs.now.iter().map(|(id, value)| (id.as_str(), value));
-        Scope::new(&facts, &order.details, earlier, output)
+        workflow.scope(&facts, &order.details, earlier, output)
     };
     let when = step.when.as_ref().map(|when| {
         let computed = when.evaluate(&scope(None));

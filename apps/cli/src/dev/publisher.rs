@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use triad_bootstrap::{AgentConfig, agents_of, http_remotes, needed_agents};
-use triad_core::{WorkflowRef, topics};
+use triad_core::topics;
 use triad_kafka::{KafkaConfig, Topic, create_topics};
 use triad_runtime::DefinitionStore;
 use triad_runtime::agent::Remotes;
-use triad_workflow::{AgentName, Millis, Workflow, WorkflowName, hash::canonical_json};
+use triad_runtime::definitions::publish;
+use triad_workflow::{AgentName, Millis, Workflow, WorkflowName};
 
 use super::agents::{AgentRow, Agents, ServiceAddress};
 use crate::machine;
@@ -161,12 +162,8 @@ impl Publisher {
 
     /// Makes a workflow the present version of its name.
     async fn store(&self, workflow: &Workflow) -> Result<()> {
-        let definition = WorkflowRef {
-            name: workflow.name.clone(),
-            hash: workflow.hash.clone(),
-        };
-        let json = canonical_json(&workflow.definition);
-        Ok(self.wiring.store.publish(definition, json).await?)
+        publish(&self.wiring.store, workflow).await?;
+        Ok(())
     }
 }
 

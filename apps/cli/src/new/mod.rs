@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use triad_workflow::WorkflowName;
+use triad_workflow::names::check_name;
 
 use crate::output::{self, Usage};
 
@@ -95,7 +95,7 @@ pub fn run(args: &NewArgs) -> Result<ExitCode> {
         let shown = args.path.display();
         Usage(format!("{shown} has no name: write a name, such as trip"))
     })?;
-    WorkflowName::new(name).map_err(|e| Usage(e.to_string()))?;
+    check_name(name).map_err(|e| Usage(e.to_string()))?;
     empty(&args.path)?;
     let (command, source, own) = args.language.parts();
     for (file, template) in FILES.iter().chain(own) {

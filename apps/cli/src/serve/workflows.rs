@@ -7,8 +7,7 @@ use std::time::Duration;
 use anyhow::Result;
 use tokio_util::sync::CancellationToken;
 use triad_bootstrap::{WholeStore, agents_of};
-use triad_core::WorkflowRef;
-use triad_workflow::hash::canonical_json;
+use triad_runtime::definitions::publish;
 use triad_workflow::{AgentName, DefinitionHash, Limits, Workflow, WorkflowName, load};
 
 use super::file::Workflows;
@@ -138,12 +137,7 @@ impl Files {
         if self.published.get(&workflow.name) == Some(&workflow.hash) {
             return Ok(());
         }
-        let definition = WorkflowRef {
-            name: workflow.name.clone(),
-            hash: workflow.hash.clone(),
-        };
-        let json = canonical_json(&workflow.definition);
-        store.publish(definition, json).await?;
+        publish(store, workflow).await?;
         self.published
             .insert(workflow.name.clone(), workflow.hash.clone());
         looked.published.push(workflow.name.clone());

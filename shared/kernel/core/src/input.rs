@@ -41,11 +41,7 @@ pub(crate) fn scope<'a>(
         };
         outputs.push((record.step.as_str(), output));
     }
-    let scope = Scope::new(&facts, &details, outputs, output);
-    let variables = ctx.workflow.variables.iter();
-    Ok(variables.fold(scope, |scope, name| {
-        scope.with(name, details.get(name).unwrap_or(&Value::Null))
-    }))
+    Ok(ctx.workflow.scope(&facts, &details, outputs, output))
 }
 
 /// An input, or why its expressions have no value for this order.

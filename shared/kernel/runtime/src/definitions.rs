@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use triad_core::{Timestamp, WorkflowRef};
+use triad_workflow::hash::canonical_json;
 use triad_workflow::{DefinitionHash, Millis, Workflow, WorkflowName};
 
 use crate::ports::{DefinitionStore, StoreError};
@@ -99,6 +100,26 @@ impl<D: DefinitionStore> Definitions<D> {
         let name = name.clone();
         Ok(hash.map(|hash| WorkflowRef { name, hash }))
     }
+}
+
+/// Publishes a workflow, and before it the workflows that its steps make for elements of lists: makes each the current
+/// version of its name. Returns the version.
+///
+/// # Errors
+/// Those of [`DefinitionStore::publish`].
+pub async fn publish(
+    store: &impl DefinitionStore,
+    workflow: &Workflow,
+) -> Result<WorkflowRef, StoreError> {
+    let identity = |published: &Workflow| WorkflowRef {
+        name: published.name.clone(),
+        hash: published.hash.clone(),
+    };
+    for published in workflow.parts.iter().chain([workflow]) {
+        let json = canonical_json(&published.definition);
+        store.publish(identity(published), json).await?;
+    }
+    Ok(identity(workflow))
 }
 
 /// Compiles a stored definition; otherwise returns the reason, for people.

@@ -187,11 +187,12 @@ pub(crate) async fn publisher(world: &World) {
     }
 }
 
-/// Makes a version the current one of its workflow.
+/// Makes a version the current one of its workflow, and its parts those of theirs.
 pub(crate) fn publish(state: &mut State, workflow: &Workflow) {
-    let json = hash::canonical_json(&workflow.definition);
     let now = state.kernel.now;
-    state
-        .store
-        .publish(&definitions::identity(workflow), json, now);
+    for published in workflow.parts.iter().chain([workflow]) {
+        let json = hash::canonical_json(&published.definition);
+        let version = definitions::identity(published);
+        state.store.publish(&version, json, now);
+    }
 }

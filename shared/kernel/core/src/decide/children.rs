@@ -78,7 +78,9 @@ fn again(known: Option<Children>, count: usize, now: Timestamp) -> Children {
         .map(|c| c.since);
     let mut all = known.map(|known| known.all).unwrap_or_default();
     let newest = all.iter().map(|child| child.attempt + 1).max().unwrap_or(0);
-    all.resize_with(count, || Child {
+    // Of a list that has become shorter, what was started stays known.
+    let known = all.iter().rposition(|child| child.state.may_have_effect());
+    all.resize_with(count.max(known.map_or(0, |last| last + 1)), || Child {
         state: ChildState::Waiting,
         attempt: newest,
     });

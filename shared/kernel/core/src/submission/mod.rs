@@ -5,6 +5,7 @@ mod not_an_order;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
+use triad_workflow::names::check_name;
 use triad_workflow::{DefinitionHash, Millis, Workflow, WorkflowName, numbers};
 
 use crate::children::Parent;
@@ -238,6 +239,13 @@ impl Submission {
         let id = &order.order_id;
         id.check_portable()
             .map_err(|_| SubmissionRefusal::OrderId(id.to_string()))?;
+        if order.child.is_none() && check_name(order.workflow.as_str()).is_err() {
+            let why = format!(
+                "{} is run by the orders of another workflow alone",
+                order.workflow
+            );
+            return Err(SubmissionRefusal::WrongField(why));
+        }
         match order.order_timeout {
             Some(within) if within < LEAST_ORDER_TIMEOUT => {
                 Err(SubmissionRefusal::OrderTimeout(within))
