@@ -12,7 +12,6 @@ use triad_core::{Order, topics};
 use triad_dynamodb::{DynamoStore, Endpoint as At, Tables, connect, create_tables};
 use triad_kafka::{KafkaConfig, Topic, create_topics};
 use triad_reference_service::Faults;
-use triad_runtime::DefinitionStore;
 use triad_runtime::definitions::publish;
 use triad_runtime::system::SystemClock;
 use triad_workflow::{AgentName, Limits, Millis, Step, Workflow, load};

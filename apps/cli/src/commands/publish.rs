@@ -9,7 +9,6 @@ use anyhow::{Context, Result};
 use clap::Args;
 use serde_json::json;
 use triad_bootstrap::{Served, agents_of};
-use triad_runtime::DefinitionStore;
 use triad_runtime::definitions::publish;
 use triad_workflow::{AgentName, Limits, Workflow};
 

@@ -8,7 +8,6 @@ use anyhow::Result;
 use triad_bootstrap::{AgentConfig, agents_of, http_remotes, needed_agents};
 use triad_core::topics;
 use triad_kafka::{KafkaConfig, Topic, create_topics};
-use triad_runtime::DefinitionStore;
 use triad_runtime::agent::Remotes;
 use triad_runtime::definitions::publish;
 use triad_workflow::{AgentName, Millis, Workflow, WorkflowName};

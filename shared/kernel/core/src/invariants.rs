@@ -5,9 +5,11 @@
 
 use std::collections::BTreeSet;
 
+use triad_workflow::check::MAX_INSTANCES;
 use triad_workflow::{Step, Workflow};
 
 use crate::budget;
+use crate::children::ChildState;
 use crate::ids::{Attempt, Direction, Timestamp};
 use crate::message::AlertKind;
 use crate::order::{Incident, IncidentKind, OperatorAct, Order, ProcessState};
@@ -31,7 +33,7 @@ type OfWrite = fn(&Order, &Order, &Workflow) -> bool;
 
 /// Every invariant of a single record: its name, and a function of the record and its workflow that is true if the
 /// record keeps it. A name that begins with `g` and a digit belongs to a guarantee of the design, such as G1.
-pub const OF_RECORD: [(&str, OfRecord); 18] = [
+pub const OF_RECORD: [(&str, OfRecord); 20] = [
     ("g1-alive-has-a-due-time", |o, _| {
         o.state.is_finished() || o.due.is_some()
     }),
@@ -154,6 +156,38 @@ pub const OF_RECORD: [(&str, OfRecord); 18] = [
         let ids: BTreeSet<_> = o.events.iter().map(|e| (&e.event, &e.id)).collect();
         o.events.iter().filter(is_kept).count() <= MAX_KEPT && ids.len() == o.events.len()
     }),
+    ("child-orders-end-with-their-step", |o, _| {
+        o.steps.iter().all(|s| {
+            let Some(children) = &s.children else {
+                return true;
+            };
+            let count = |is: ChildState| children.count(|state| *state == is);
+            match &s.state {
+                StepState::Completed { .. } => {
+                    count(ChildState::Waiting) + count(ChildState::Running) == 0
+                }
+                StepState::Compensated { .. } => !children.may_have_effect(),
+                StepState::Acting(Work::Parked { .. }) => count(ChildState::Running) > 0,
+                StepState::Compensating {
+                    work: Work::Parked { .. },
+                    ..
+                } => count(ChildState::Compensating) > 0,
+                _ => true,
+            }
+        })
+    }),
+    ("child-orders-are-bounded", |o, w| {
+        o.steps.iter().zip(&w.steps).all(|(s, step)| {
+            let each = step.run().and_then(|run| run.each.as_ref());
+            let at_once = each.map_or(1, |each| each.at_once as usize);
+            s.children.as_ref().is_none_or(|children| {
+                let under_way =
+                    |is: &ChildState| matches!(is, ChildState::Running | ChildState::Compensating);
+                // Those that ran when the compensation began are compensated with the others.
+                children.all.len() <= MAX_INSTANCES && children.count(under_way) <= 2 * at_once
+            })
+        })
+    }),
     ("outbox-is-bounded", |o, w| {
         // The bound allows a status and a request for each step.
         o.outbox.entries.len() <= crate::outbox::MAX_ENTRIES + 2 * w.steps.len() + 12
@@ -162,7 +196,7 @@ pub const OF_RECORD: [(&str, OfRecord); 18] = [
 
 /// Every invariant that a write has to keep: its name, and a function of the record before the write, the
 /// record after it, and the workflow, which is true if the write keeps the invariant.
-pub const OF_WRITE: [(&str, OfWrite); 22] = [
+pub const OF_WRITE: [(&str, OfWrite); 23] = [
     ("version-rises-by-one", |a, b, _| {
         b.version == a.version.next()
     }),
@@ -319,7 +353,11 @@ pub const OF_WRITE: [(&str, OfWrite); 22] = [
                 was.is_some_and(|was| was.in_progress.is_some())
                     && (by_operator(b) || is_called_back(b, is))
             };
-            finished >= until || own.any(|event| !has(a, event)) || is_told()
+            // Child orders end when they end: see `child-orders-end-with-their-step`.
+            is.children.is_some()
+                || finished >= until
+                || own.any(|event| !has(a, event))
+                || is_told()
         })
     }),
     ("an-event-is-not-lost-and-not-taken-twice", |a, b, _| {
@@ -329,6 +367,40 @@ pub const OF_WRITE: [(&str, OfWrite); 22] = [
                 .iter()
                 .find(|is| (&is.event, &is.id) == (&was.event, &was.id));
             is.is_some_and(|is| was.step.is_none() || is.step == was.step)
+        })
+    }),
+    ("a-child-order-ends-once", |a, b, _| {
+        b.steps.iter().all(|is| {
+            let was = a.steps.iter().find(|was| was.step == is.step);
+            let was = was.and_then(|was| was.children.as_ref());
+            let (Some(was), Some(children)) = (was, &is.children) else {
+                return true;
+            };
+            let told = |number: usize| format!("child/{}/{number}/", is.step);
+            was.all.iter().zip(&children.all).enumerate().all(|(number, (was, child))| {
+                let is_told = || {
+                    let key = b.outbox.dedup_key.as_ref();
+                    key.is_some_and(|key| key.starts_with(&told(number)))
+                };
+                let goes_on = match (&was.state, &child.state) {
+                    (ChildState::Processed(_), ChildState::Processed(_)) => true,
+                    (one, other) if one == other => true,
+                    (ChildState::Waiting, ChildState::Running)
+                    | (
+                        ChildState::Running | ChildState::Processed(_) | ChildState::Kept,
+                        ChildState::Compensating,
+                    ) => true,
+                    (ChildState::Running, ChildState::Processed(_) | ChildState::Failed)
+                    | (
+                        ChildState::Compensating,
+                        ChildState::Compensated | ChildState::Kept,
+                    ) => is_told(),
+                    // Another order takes the place of one that failed.
+                    (_, ChildState::Waiting | ChildState::Running) => child.attempt > was.attempt,
+                    _ => false,
+                };
+                child.attempt >= was.attempt && goes_on
+            })
         })
     }),
     ("a-deadline-stays", |a, b, _| {
@@ -371,7 +443,7 @@ pub const OF_WRITE: [(&str, OfWrite); 22] = [
             is_completed(step) && was.is_none_or(|was| !is_completed(was))
         };
         let mut new = b.steps.iter().filter(is_new);
-        new.all(|step| is_told(step) == w.progress)
+        new.all(|step| is_told(step) == (w.progress && b.parent.is_none()))
     }),
     ("g6-a-bad-end-has-an-alert", |a, b, _| {
         let bad = matches!(

@@ -528,9 +528,7 @@ pub(super) fn undo(
                 "past-point-of-no-return",
                 &why.to_string(),
             );
-            next.outbox.entries.push(Emission::Ended {
-                end: ChildEnd::Kept { cause },
-            });
+            put(&mut next, ChildEnd::Kept { cause });
             Ok(transition(ctx, next, now))
         }
         Err(halt) => Err(halt),
@@ -574,21 +572,22 @@ pub(super) fn end(ctx: &Context<'_>, order: &mut Draft) -> Result<(), NeedsDetai
         }
         _ => return Ok(()),
     };
-    order
-        .outbox
-        .entries
-        .retain(|entry| !matches!(entry, Emission::Ended { .. }));
-    order.outbox.entries.push(Emission::Ended { end });
+    put(order, end);
     Ok(())
+}
+
+/// Adds the message to the parent, in the place of one that is unsent.
+fn put(order: &mut Order, end: ChildEnd) {
+    let entries = &mut order.outbox.entries;
+    entries.retain(|entry| !matches!(entry, Emission::Ended { .. }));
+    entries.push(Emission::Ended { end });
 }
 
 /// Tells the parent of an order that it has no effect; no-op if it has no parent.
 pub(super) fn tell_undone(order: &mut Order, cause: &Failure) {
     if order.parent.is_some() {
         let cause = cause.clone();
-        order.outbox.entries.push(Emission::Ended {
-            end: ChildEnd::Undone { cause },
-        });
+        put(order, ChildEnd::Undone { cause });
     }
 }
 

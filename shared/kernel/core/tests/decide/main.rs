@@ -4,6 +4,7 @@ mod amend;
 mod at_once;
 mod bounds;
 mod budget;
+mod children;
 mod claim;
 mod compensation;
 mod deadline;

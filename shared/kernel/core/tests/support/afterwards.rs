@@ -1,10 +1,11 @@
 //! Checks after each write of a story that need the event or later events, and so cannot be invariants of a record.
 
 use serde_json::json;
+use triad_core::children::{ChildEnd, ChildState};
 use triad_core::decide::true_due;
 use triad_core::{
-    Action, Decision, Direction, Event, FailureKind, Operation, OperatorAct, Order, Overdue,
-    ProcessState, Reason, Reply, ReplyOutcome, Timestamp, doubt,
+    Action, Decision, Direction, Event, Failure, FailureKind, Operation, OperatorAct, Order,
+    Overdue, ProcessState, Reason, Reply, ReplyOutcome, Timestamp, doubt,
 };
 
 use super::{Story, Then};
@@ -154,6 +155,9 @@ impl Story {
 
     /// The awaited event comes; a timer runs out.
     fn wait_ends(&mut self, until: Timestamp) -> Then {
+        if let Some(event) = self.next_child_end() {
+            return self.takes(event);
+        }
         let taken = self.order.events.len();
         let amount = self.details["amount"].clone();
         let event = self.event("paid", &format!("late-{taken}"), json!({"amount": amount}));
@@ -164,6 +168,23 @@ impl Story {
                 self.takes(Event::Overdue(Overdue::default()))
             }
         }
+    }
+
+    /// A child order that is asked for ends well.
+    fn next_child_end(&self) -> Option<Event> {
+        self.order.steps.iter().find_map(|record| {
+            record.state.parked_until()?;
+            let mut children = (0..).zip(&record.children.as_ref()?.all);
+            children.find_map(|(number, child)| {
+                let cause = || Failure::new(FailureKind::Operator, "cancelled", "");
+                let end = match child.state {
+                    ChildState::Running => ChildEnd::Processed { output: json!(1) },
+                    ChildState::Compensating => ChildEnd::Undone { cause: cause() },
+                    _ => return None,
+                };
+                Some(self.child_end(record.step.as_str(), number, end))
+            })
+        })
     }
 
     fn does(&mut self, action: Action) -> Then {

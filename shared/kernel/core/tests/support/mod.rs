@@ -3,10 +3,12 @@
 mod afterwards;
 
 use serde_json::{Value, json};
+use triad_core::children::{ChildEnd, ChildEnded, Parent, child_id};
 use triad_core::message::SchedulerMessage;
 use triad_core::order::IncidentKind;
 use triad_core::outbox::Emission;
 use triad_core::status::Status;
+use triad_core::submission::Submission;
 use triad_core::{
     Accepted, Action, Callback, ClaimId, Context, Decision, Direction, Envelope, Event, Failure,
     FailureKind, Illegal, Operation, OperationRefusal, OperatorAct, Order, Out, Overdue, Reason,
@@ -75,6 +77,15 @@ pub const TIMED: &str = r#"{"workflow": "timed",
     {"id": "a", "agent": "x", "action": "do-a", "compensation": {"action": "compensate-a"}},
     {"id": "b", "wait": {"for": "1day"}},
     {"id": "c", "agent": "y", "action": "do-c", "compensation": {"action": "compensate-c"}}]}"#;
+
+/// `b` runs an order of `ship` for each line, two at once.
+pub const LINES: &str = r#"{"workflow": "lines",
+  "defaults": {"attempt_timeout": "10s", "retry": {"calls_per_attempt": 2}, "supervisor": {"failure_threshold": 1}},
+  "steps": [
+    {"id": "a", "agent": "x", "action": "do-a", "compensation": {"action": "compensate-a"}},
+    {"id": "b", "for_each": {"in": "details.lines", "as": "line", "at_once": 2},
+     "run": {"workflow": "ship", "details": {"sku": "${line}", "n": "${index}", "of": "${steps.a.ref}"}}},
+    {"id": "c", "agent": "y", "action": "do-c", "input": "${steps.b}", "compensation": {"action": "compensate-c"}}]}"#;
 
 /// The result of an event.
 #[derive(Debug, PartialEq)]
@@ -236,6 +247,46 @@ impl Story {
     pub fn called_back(&mut self, step: &str, id: &str, says: Says) -> Then {
         let event = self.callback(step, id, says);
         self.when(event)
+    }
+
+    /// The end of a child order of a step, with the step's own token.
+    pub fn child_end(&self, step: &str, number: u32, end: ChildEnd) -> Event {
+        let record = self.record(step);
+        let child = record.children.as_ref().map(|c| &c.all[number as usize]);
+        let attempt = child.expect("it has the child").attempt;
+        Event::ChildEnded(Box::new(ChildEnded {
+            order_id: self.order.id.clone(),
+            child: child_id(&self.order.id, &record.step, Some(number), attempt),
+            parent: Parent {
+                order_id: self.order.id.clone(),
+                step: record.step.clone(),
+                number,
+                attempt,
+                token: record.callback.clone().expect("it has a token"),
+                depth: 1,
+            },
+            end,
+        }))
+    }
+
+    /// The end of a child order of a step, which must be taken.
+    #[track_caller]
+    pub fn child_ends(&mut self, step: &str, number: u32, end: ChildEnd) -> &mut Self {
+        let event = self.child_end(step, number, end);
+        assert_eq!(self.when(event), Then::Written);
+        self
+    }
+
+    /// The child orders that the outbox asks for: the id, and whether it is to be compensated.
+    pub fn children_asked(&self) -> Vec<(String, bool)> {
+        let asked = self.messages().into_iter().filter(|m| m.topic == "orders");
+        asked
+            .map(|m| {
+                let order = Submission::decode(Some(&m.value)).expect("an order");
+                let undo = order.child.as_ref().is_some_and(|child| child.undo);
+                (order.order_id.to_string(), undo)
+            })
+            .collect()
     }
 
     /// A reply to the running attempt at a step, in either direction.
