@@ -12,9 +12,9 @@ use crate::{catalogue, record, tally};
 
 /// Application id in the file's header: "TRIA".
 const APPLICATION: i32 = 0x5452_4941;
-/// Version of the tables: 2 added the topics, 3 the events of orders, 4 their amendments. A file of a later version is not opened, and one of
-/// an earlier version is upgraded by its owner.
-const VERSION: i32 = 4;
+/// Version of the tables: 2 added the topics, 3 the events of orders, 4 their amendments, 5 their parents. A file of a
+/// later version is not opened, and one of an earlier version is upgraded by its owner.
+const VERSION: i32 = 5;
 /// Name of the file in the directory.
 const FILE: &str = "triad.sqlite";
 /// The file of version 1 in the directory.
@@ -114,15 +114,16 @@ pub(crate) fn owner(dir: &Path, syncs: Syncs) -> Result<Connection, OpenError> {
     upgrade(dir, &file)?;
     let db = connect(&file, OpenFlags::SQLITE_OPEN_CREATE)?;
     let (application, version) = numbers(&db, &file)?;
+    let added = |known: usize| {
+        let new = &record::ADDED[known..];
+        add_columns(&db, new).map_err(|e| OpenError::of_file(&file, &e))
+    };
     match (application, version) {
         // The first case is a new file, or one whose process died before it had created the tables.
         (0, 0) | (APPLICATION, VERSION) => {}
-        (APPLICATION, 2) => {
-            add_columns(&db, &record::ADDED).map_err(|e| OpenError::of_file(&file, &e))?
-        }
-        (APPLICATION, 3) => {
-            add_columns(&db, &record::ADDED[1..]).map_err(|e| OpenError::of_file(&file, &e))?
-        }
+        (APPLICATION, 2) => added(0)?,
+        (APPLICATION, 3) => added(1)?,
+        (APPLICATION, 4) => added(2)?,
         _ => return Err(foreign(file, application, version)),
     }
     let failed = |e| OpenError::of_file(&file, &e);

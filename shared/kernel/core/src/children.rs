@@ -12,7 +12,7 @@ use triad_workflow::StepId;
 
 use crate::failure::Failure;
 use crate::ids::{MAX_ORDER_ID_BYTES, OrderId, Timestamp};
-use crate::later::CallbackToken;
+use crate::later::{CallbackSecret, CallbackToken};
 use crate::output::{Output, OutputDigest};
 
 /// Most orders above an order, each the parent of the next, inclusive.
@@ -51,6 +51,11 @@ fn is_zero(n: &u32) -> bool {
 }
 
 impl Parent {
+    /// Replaces the token by one that opens nothing, for people who read the record.
+    pub fn hide_token(&mut self) {
+        self.token = CallbackSecret::default().token(&self.step);
+    }
+
     /// Whether both name the same place. How long that takes says nothing about the token.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {

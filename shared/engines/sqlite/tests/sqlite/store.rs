@@ -11,15 +11,16 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 use serde_json::{Value, json};
+use triad_core::children::Parent;
 use triad_core::received::KeptEvent;
-use triad_core::{Attempt, Order, StepState, Timestamp, Version};
+use triad_core::{Attempt, CallbackSecret, Order, StepState, Timestamp, Version};
 use triad_runtime::ports::OperatorStore;
 use triad_runtime::{Created, DefinitionStore, StateStore, StoreError, Write, Written};
 use triad_sim::contract::{self, OnThreads, TimedStore};
 use triad_sim::{calm_ports, run_on};
 use triad_sqlite::topics::TopicSettings;
 use triad_sqlite::{Foreign, OpenError, SqliteStore};
-use triad_workflow::Millis;
+use triad_workflow::{Millis, StepId};
 
 use crate::common::{Hand, Timed, id, new};
 
@@ -663,11 +664,12 @@ async fn an_output_is_deleted_with_its_record() {
     assert_eq!(left, "stays");
 }
 
-/// Makes the tables those of an earlier version, which had no amendments and, before the third, no events.
+/// Makes the tables those of an earlier version, which had no parents, before the fourth no amendments, and before the
+/// third no events.
 fn of_version(db: &Connection, version: i32) {
-    let later = ["Amendment", "Events"]
+    let later = ["Parent", "Amendment", "Events"]
         .into_iter()
-        .take((4 - version.max(2)) as usize);
+        .take((5 - version.max(2)) as usize);
     for column in later {
         db.execute_batch(&format!("ALTER TABLE order_state DROP COLUMN {column}"))
             .unwrap();
@@ -677,12 +679,12 @@ fn of_version(db: &Connection, version: i32) {
 
 #[tokio::test]
 async fn a_file_of_an_earlier_version_is_upgraded_in_its_place() {
-    for version in [2, 3] {
+    for version in [2, 3, 4] {
         let dir = tempfile::tempdir().unwrap();
         let store = open(dir.path());
         assert_eq!(store.create(vec![new("7")]).await, [Ok(Created::Created)]);
         let mut is = store.load(vec![id("7")]).await.remove(0).unwrap().unwrap();
-        if version == 3 {
+        if version >= 3 {
             is = kept(&store, &is, with_event).await;
         }
         drop(store);
@@ -696,7 +698,20 @@ async fn a_file_of_an_earlier_version_is_upgraded_in_its_place() {
         if version == 2 {
             is = kept(&store, &is, with_event).await;
         }
+        is = kept(&store, &is, |next| next.parent = Some(Box::new(parent()))).await;
         kept(&store, &is, |next| next.amendment = None).await;
+    }
+}
+
+fn parent() -> Parent {
+    let step = StepId::new("ship").unwrap();
+    Parent {
+        order_id: id("6"),
+        number: 1,
+        attempt: 0,
+        token: CallbackSecret([1, 2]).token(&step),
+        depth: 1,
+        step,
     }
 }
 
