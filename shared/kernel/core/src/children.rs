@@ -112,7 +112,10 @@ pub enum ChildState {
     /// It has failed: it is Compensated.
     Failed,
     /// It is to be compensated, and its end has not come.
-    Compensating,
+    Compensating {
+        /// Whether it was Processed: then it has been stored, even if its record should have expired.
+        was_processed: bool,
+    },
     /// It is compensated.
     Compensated,
     /// It cannot be compensated.
@@ -127,10 +130,21 @@ impl ChildState {
             Self::Running => 'r',
             Self::Processed(_) => 'p',
             Self::Failed => 'f',
-            Self::Compensating => 'c',
+            Self::Compensating {
+                was_processed: false,
+            } => 'c',
+            Self::Compensating {
+                was_processed: true,
+            } => 'd',
             Self::Compensated => 'u',
             Self::Kept => 'k',
         }
+    }
+
+    /// Whether it is to be compensated, and its end has not come.
+    #[must_use]
+    pub fn is_compensating(&self) -> bool {
+        matches!(self, Self::Compensating { .. })
     }
 
     /// Whether it has an effect, or may have one.
@@ -289,7 +303,9 @@ impl TryFrom<StoredChildren> for Children {
                     None => Output::inline(outputs.remove(&number).unwrap_or_default()),
                 }),
                 'f' => ChildState::Failed,
-                'c' => ChildState::Compensating,
+                'c' | 'd' => ChildState::Compensating {
+                    was_processed: letter == 'd',
+                },
                 'u' => ChildState::Compensated,
                 'k' => ChildState::Kept,
                 _ => return Err(wrong()),
@@ -339,13 +355,24 @@ mod tests {
                 child(ChildState::Running, 3),
                 child(ChildState::Waiting, 0),
                 child(ChildState::Failed, 0),
-                child(ChildState::Compensating, 0),
+                child(
+                    ChildState::Compensating {
+                        was_processed: false,
+                    },
+                    0,
+                ),
+                child(
+                    ChildState::Compensating {
+                        was_processed: true,
+                    },
+                    0,
+                ),
                 child(ChildState::Compensated, 0),
                 child(ChildState::Kept, 0),
             ],
         };
         let stored = serde_json::to_value(&children).expect("JSON");
-        assert_eq!(stored["all"], "pp12r3wfcuk");
+        assert_eq!(stored["all"], "pp12r3wfcduk");
         assert_eq!(stored["outputs"], json!({"0": {"b": 1}}));
         let read: Children = serde_json::from_value(stored).expect("children");
         assert_eq!(read, children);

@@ -18,7 +18,7 @@ use crate::order::{Order, ProcessState};
 use crate::outbox::Emission;
 use crate::status::Status;
 use crate::step::Out;
-use crate::submission::{ChildOrder, Submission};
+use crate::submission::{ChildOrder, Submission, Undone};
 
 /// One message of a decision.
 #[derive(Debug, Clone, PartialEq)]
@@ -166,7 +166,7 @@ pub fn under_way(ctx: &Context<'_>, order: &Order, now: Timestamp) -> Result<Vec
 }
 
 fn is_asked(state: &ChildState) -> bool {
-    matches!(state, ChildState::Running | ChildState::Compensating)
+    matches!(state, ChildState::Running | ChildState::Compensating { .. })
 }
 
 /// Whether the record's last write woke a Scheduler. Submission does so for each new order.
@@ -305,14 +305,17 @@ pub(crate) fn children(
     };
     let depth = order.parent.as_ref().map_or(0, |parent| parent.depth);
     let submissions = asked.into_iter().map(|(number, child)| {
-        let undo = child.state == ChildState::Compensating;
+        let undo = match child.state {
+            ChildState::Compensating { was_processed } => Some(Undone { was_processed }),
+            _ => None,
+        };
         let id_number = run.each.is_some().then_some(number);
         Effect::Child(Box::new(Submission {
             order_id: child_id(&order.id, &record.step, id_number, child.attempt),
             workflow: run.workflow.clone(),
             details: match undo {
-                true => Map::new(),
-                false => details.next().unwrap_or_default(),
+                Some(_) => Map::new(),
+                None => details.next().unwrap_or_default(),
             },
             reply_topic: None,
             order_timeout: run.within,

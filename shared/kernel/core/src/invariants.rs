@@ -171,7 +171,7 @@ pub const OF_RECORD: [(&str, OfRecord); 20] = [
                 StepState::Compensating {
                     work: Work::Parked { .. },
                     ..
-                } => count(ChildState::Compensating) > 0,
+                } => children.count(ChildState::is_compensating) > 0,
                 _ => true,
             }
         })
@@ -181,8 +181,9 @@ pub const OF_RECORD: [(&str, OfRecord); 20] = [
             let each = step.run().and_then(|run| run.each.as_ref());
             let at_once = each.map_or(1, |each| each.at_once as usize);
             s.children.as_ref().is_none_or(|children| {
-                let under_way =
-                    |is: &ChildState| matches!(is, ChildState::Running | ChildState::Compensating);
+                let under_way = |is: &ChildState| {
+                    matches!(is, ChildState::Running | ChildState::Compensating { .. })
+                };
                 // Those that ran when the compensation began are compensated with the others.
                 children.all.len() <= MAX_INSTANCES && children.count(under_way) <= 2 * at_once
             })
@@ -377,30 +378,36 @@ pub const OF_WRITE: [(&str, OfWrite); 23] = [
                 return true;
             };
             let told = |number: usize| format!("child/{}/{number}/", is.step);
-            was.all.iter().zip(&children.all).enumerate().all(|(number, (was, child))| {
-                let is_told = || {
-                    let key = b.outbox.dedup_key.as_ref();
-                    key.is_some_and(|key| key.starts_with(&told(number)))
-                };
-                let goes_on = match (&was.state, &child.state) {
-                    (ChildState::Processed(_), ChildState::Processed(_)) => true,
-                    (one, other) if one == other => true,
-                    (ChildState::Waiting, ChildState::Running)
-                    | (
-                        ChildState::Running | ChildState::Processed(_) | ChildState::Kept,
-                        ChildState::Compensating,
-                    ) => true,
-                    (ChildState::Running, ChildState::Processed(_) | ChildState::Failed)
-                    | (
-                        ChildState::Compensating,
-                        ChildState::Compensated | ChildState::Kept,
-                    ) => is_told(),
-                    // Another order takes the place of one that failed.
-                    (_, ChildState::Waiting | ChildState::Running) => child.attempt > was.attempt,
-                    _ => false,
-                };
-                child.attempt >= was.attempt && goes_on
-            })
+            was.all
+                .iter()
+                .zip(&children.all)
+                .enumerate()
+                .all(|(number, (was, child))| {
+                    let is_told = || {
+                        let key = b.outbox.dedup_key.as_ref();
+                        key.is_some_and(|key| key.starts_with(&told(number)))
+                    };
+                    let goes_on = match (&was.state, &child.state) {
+                        (ChildState::Processed(_), ChildState::Processed(_)) => true,
+                        (one, other) if one == other => true,
+                        (ChildState::Waiting, ChildState::Running)
+                        | (
+                            ChildState::Running | ChildState::Processed(_) | ChildState::Kept,
+                            ChildState::Compensating { .. },
+                        ) => true,
+                        (ChildState::Running, ChildState::Processed(_) | ChildState::Failed)
+                        | (
+                            ChildState::Compensating { .. },
+                            ChildState::Compensated | ChildState::Kept,
+                        ) => is_told(),
+                        // Another order takes the place of one that failed.
+                        (_, ChildState::Waiting | ChildState::Running) => {
+                            child.attempt > was.attempt
+                        }
+                        _ => false,
+                    };
+                    child.attempt >= was.attempt && goes_on
+                })
         })
     }),
     ("a-deadline-stays", |a, b, _| {

@@ -85,7 +85,10 @@ pub fn wake(order: &Order) -> Envelope {
 
 /// The submission of a child order, or the message that has it compensated.
 fn child(order: &Order, body: &Submission) -> Envelope {
-    let is_undone = body.child.as_ref().is_some_and(|child| child.undo);
+    let is_undone = body
+        .child
+        .as_ref()
+        .is_some_and(|child| child.undo.is_some());
     let what = if is_undone { "undo" } else { "submitted" };
     Envelope::about(
         topics::orders(order.priority).to_owned(),
@@ -107,20 +110,20 @@ fn ended(order: &Order, body: &ChildEnded) -> Envelope {
     )
 }
 
-/// The message that tells an order that a child order of it was not accepted.
+/// The message that tells an order the end of a child order of it that is not stored.
 #[must_use]
-pub fn refused_child(
+pub fn end_of_child(
     parent: &Parent,
     child: &OrderId,
     priority: Priority,
     trace: Option<TraceContext>,
-    cause: Failure,
+    end: ChildEnd,
 ) -> Envelope {
     let body = ChildEnded {
         order_id: parent.order_id.clone(),
         parent: parent.clone(),
         child: child.clone(),
-        end: ChildEnd::Undone { cause },
+        end,
     };
     child_ended(priority, format!("{child}/refused"), trace, body)
 }

@@ -88,7 +88,7 @@ fn again(known: Option<Children>, count: usize, now: Timestamp) -> Children {
         match child.state {
             ChildState::Waiting | ChildState::Running | ChildState::Processed(_) => {}
             ChildState::Failed
-            | ChildState::Compensating
+            | ChildState::Compensating { .. }
             | ChildState::Compensated
             | ChildState::Kept => {
                 child.state = ChildState::Waiting;
@@ -134,13 +134,10 @@ fn go_on(
         return Ok(true);
     };
     let at_once = run.each.as_ref().map_or(1, |each| each.at_once as usize);
-    let numbers = next(
-        children,
-        at_once,
-        asks_again,
-        &ChildState::Running,
-        |state| *state == ChildState::Waiting,
-    );
+    let mut all: Vec<_> = (0..).zip(&mut children.all).collect();
+    let numbers = next(&mut all, at_once, asks_again, is_running, |state| {
+        (*state == ChildState::Waiting).then_some(ChildState::Running)
+    });
     if children.count(is_running) == 0 {
         let joined = join(run, children)?;
         complete(ctx, order, index, joined, now);
@@ -153,29 +150,25 @@ fn go_on(
     Ok(true)
 }
 
-/// Puts as many more child orders into a state as may be in it at once. Returns those that are to be asked: the new ones
-/// and, if `asks_again`, those that were in it before.
+/// Puts as many more child orders under way as may be at once, in this order. Returns those that are to be asked: the new
+/// ones and, if `asks_again`, those that were under way before.
 fn next(
-    children: &mut Children,
+    all: &mut [(u32, &mut Child)],
     at_once: usize,
     asks_again: bool,
-    state: &ChildState,
-    is_ready: impl Fn(&ChildState) -> bool,
+    is_under_way: impl Fn(&ChildState) -> bool,
+    goes_to: impl Fn(&ChildState) -> Option<ChildState>,
 ) -> Vec<u32> {
-    let mut room = at_once.saturating_sub(children.count(|is| is == state));
+    let under_way = all.iter().filter(|(_, child)| is_under_way(&child.state));
+    let mut room = at_once.saturating_sub(under_way.count());
     let mut asked = Vec::new();
-    let is_reversed = *state == ChildState::Compensating;
-    let mut numbered: Vec<_> = (0..).zip(&mut children.all).collect();
-    if is_reversed {
-        numbered.reverse();
-    }
-    for (number, child) in numbered {
-        if child.state == *state {
-            asked.extend(asks_again.then_some(number));
-        } else if room > 0 && is_ready(&child.state) {
-            child.state = state.clone();
+    for (number, child) in all {
+        if is_under_way(&child.state) {
+            asked.extend(asks_again.then_some(*number));
+        } else if let Some(state) = goes_to(&child.state).filter(|_| room > 0) {
+            child.state = state;
             room -= 1;
-            asked.push(number);
+            asked.push(*number);
         }
     }
     asked
@@ -324,8 +317,12 @@ pub(super) fn ended(
         (ChildState::Running, ChildEnd::Undone { cause }) if !is_compensating => {
             (ChildState::Failed, Some(cause))
         }
-        (ChildState::Compensating, ChildEnd::Undone { .. }) => (ChildState::Compensated, None),
-        (ChildState::Compensating, ChildEnd::Kept { cause }) => (ChildState::Kept, Some(cause)),
+        (ChildState::Compensating { .. }, ChildEnd::Undone { .. }) => {
+            (ChildState::Compensated, None)
+        }
+        (ChildState::Compensating { .. }, ChildEnd::Kept { cause }) => {
+            (ChildState::Kept, Some(cause))
+        }
         _ => return Ok(Taken::InVain(Reason::Repeated)),
     };
     child.state = state;
@@ -414,7 +411,7 @@ pub(super) fn compensate(
         since: now,
         all: Vec::new(),
     });
-    let is_new = children.count(|is| *is == ChildState::Compensating) == 0;
+    let is_new = children.count(ChildState::is_compensating) == 0;
     if is_new {
         children.since = now;
     }
@@ -443,18 +440,19 @@ fn compensate_next(
         return Ok(());
     };
     // Another try at a compensation asks those again that could not be compensated before.
-    let numbers = next(
-        children,
-        at_once,
-        asks_again,
-        &ChildState::Compensating,
-        |state| match state {
-            ChildState::Running | ChildState::Processed(_) => true,
-            ChildState::Kept => asks_again,
-            _ => false,
-        },
-    );
-    if children.count(|is| *is == ChildState::Compensating) == 0 {
+    let mut all: Vec<_> = (0..).zip(&mut children.all).collect();
+    all.reverse();
+    let is_compensating = ChildState::is_compensating;
+    let numbers = next(&mut all, at_once, asks_again, is_compensating, |state| {
+        let was_processed = match state {
+            ChildState::Running => false,
+            ChildState::Processed(_) => true,
+            ChildState::Kept if asks_again => true,
+            _ => return None,
+        };
+        Some(ChildState::Compensating { was_processed })
+    });
+    if children.count(ChildState::is_compensating) == 0 {
         let is_kept = children.count(|is| *is == ChildState::Kept) > 0;
         let StepState::Compensating { work, applied } = record.state.clone() else {
             return Ok(());

@@ -68,9 +68,17 @@ pub struct ChildOrder {
     /// The version of the workflow; absent: the one that is published now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<DefinitionHash>,
-    /// True: the child order is to be compensated. One that is not stored ends without ever having begun.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub undo: bool,
+    /// Some: the child order is to be compensated. Absent: it is to be started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undo: Option<Undone>,
+}
+
+/// What is known of a child order that is to be compensated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Undone {
+    /// Whether it was Processed. If it is not stored any more, it cannot be compensated; otherwise one that is not
+    /// stored ends without ever having begun.
+    pub was_processed: bool,
 }
 
 /// What some producers write before a text in UTF-8. It is no part of the order.

@@ -179,7 +179,7 @@ impl Story {
                 let cause = || Failure::new(FailureKind::Operator, "cancelled", "");
                 let end = match child.state {
                     ChildState::Running => ChildEnd::Processed { output: json!(1) },
-                    ChildState::Compensating => ChildEnd::Undone { cause: cause() },
+                    ChildState::Compensating { .. } => ChildEnd::Undone { cause: cause() },
                     _ => return None,
                 };
                 Some(self.child_end(record.step.as_str(), number, end))

@@ -283,7 +283,10 @@ impl Story {
         asked
             .map(|m| {
                 let order = Submission::decode(Some(&m.value)).expect("an order");
-                let undo = order.child.as_ref().is_some_and(|child| child.undo);
+                let undo = order
+                    .child
+                    .as_ref()
+                    .is_some_and(|child| child.undo.is_some());
                 (order.order_id.to_string(), undo)
             })
             .collect()

@@ -9,9 +9,9 @@ mod traced;
 use std::sync::Arc;
 
 use serde_json::Value;
-use triad_core::children::Parent;
+use triad_core::children::{ChildEnd, Parent};
 use triad_core::effect::status_effects;
-use triad_core::submission::{Submission as OrderEvent, SubmissionRefusal};
+use triad_core::submission::{Submission as OrderEvent, SubmissionRefusal, Undone};
 use triad_core::{
     Accepted, Envelope, Failure, FailureKind, Order, OrderId, Priority, Timestamp, TraceContext,
     WorkflowRef, render, topics,
@@ -71,8 +71,8 @@ struct Admitted {
     workflow: Option<Arc<Workflow>>,
     details: Arc<Value>,
     digest: String,
-    /// Whether it is a child order that is to be compensated.
-    is_undone: bool,
+    /// Some if it is a child order that is to be compensated.
+    undo: Option<Undone>,
     /// Only its workflow's cap has no room for it, or its definition cannot be read: it is stored without an
     /// announcement.
     set_aside: bool,
@@ -86,7 +86,7 @@ impl Admitted {
         let Some(workflow) = &self.workflow else {
             return Order::unread(&self.accepted);
         };
-        if self.is_undone {
+        if self.undo.is_some() {
             let why = "its parent order was compensated before it was stored";
             let cause = Failure::new(FailureKind::Operator, "cancelled", why);
             return Order::never_begun(&self.accepted, workflow, cause);
@@ -241,7 +241,7 @@ where
         }
         let now = self.clock.now();
         let child = event.child.as_ref();
-        let is_undone = child.is_some_and(|child| child.undo);
+        let undo = child.and_then(|child| child.undo);
         let pinned = match child.and_then(|child| child.version.clone()) {
             Some(hash) => Ok(Some(WorkflowRef {
                 name: event.workflow.clone(),
@@ -263,7 +263,7 @@ where
         let workflow = match self.definitions.pinned(&pinned, now).await {
             Ok(workflow) => Some(workflow),
             // What is undone needs its steps: a process that can read the definition does it.
-            Err(StoreError::Item(why)) if is_undone => {
+            Err(StoreError::Item(why)) if undo.is_some() => {
                 return Err((event.order_id, StoreError::Transient(why)));
             }
             // A newer version of Triad may have published it: orders of other workflows do not need it.
@@ -280,7 +280,7 @@ where
         };
         let details = Value::Object(event.details.clone());
         let schema = workflow.as_ref().and_then(|w| w.details.as_ref());
-        if let Some(schema) = schema.filter(|_| !is_undone) {
+        if let Some(schema) = schema.filter(|_| undo.is_none()) {
             // A definition whose schema cannot be used is unreadable.
             let misfits = schema.misfits(&details).unwrap_or_default();
             // An order that was let in before, under another version of its workflow, keeps its place.
@@ -331,7 +331,7 @@ where
             workflow,
             details: Arc::new(details),
             digest,
-            is_undone,
+            undo,
             set_aside: false,
             place: None,
         }))
@@ -351,6 +351,9 @@ where
         opened: &Opened,
         answers: &mut [Submitted],
     ) -> Vec<ToSend> {
+        // What was Processed is stored, or was: nothing is to be stored in its place.
+        let was_stored = |o: &Admitted| o.undo.is_some_and(|undone| undone.was_processed);
+        let (mut repeated, wave): (Vec<_>, Vec<_>) = wave.into_iter().partition(was_stored);
         let new = wave
             .iter()
             .map(|o| {
@@ -367,7 +370,6 @@ where
         let began = tracing.now();
         let results = self.store.create(new).await;
         let mut to_send = Vec::new();
-        let mut repeated = Vec::new();
         for (mut order, result) in wave.into_iter().zip(results) {
             if result.as_ref().is_ok_and(Created::is_new) {
                 metric::accepted(&order.accepted.workflow.name);
@@ -379,7 +381,7 @@ where
                     let record = order.record();
                     let is_unsent = is_new == Created::Created;
                     let received = received(&record).filter(|_| is_unsent);
-                    if order.is_undone {
+                    if order.undo.is_some() {
                         let ended = status_effects(&record);
                         let ended = ended.first().map(|ended| render::effect(ended, &record));
                         to_send.push(ToSend::stored(order.index, None, ended));
@@ -396,13 +398,7 @@ where
                     to_send.push(ToSend::stored(order.index, received, Some(announcement)));
                 }
                 Ok(Created::Exists { digest }) if digest == order.digest => {
-                    match &order.accepted.parent {
-                        Some(parent) if order.is_undone => {
-                            let undo = undo(&order.accepted, parent);
-                            to_send.push(ToSend::stored(order.index, None, Some(undo)));
-                        }
-                        _ => repeated.push(order),
-                    }
+                    repeated.push(order);
                 }
                 Ok(Created::Exists { .. }) => {
                     let refusal = SubmissionRefusal::Conflict(order.accepted.order_id.to_string());
@@ -444,7 +440,16 @@ where
         let stored = self.store.load(ids).await;
         let mut to_send = Vec::new();
         for (order, stored) in repeated.into_iter().zip(stored) {
+            let parent = order.accepted.parent.as_deref();
             match stored {
+                Ok(Some(_)) if order.undo.is_some() => {
+                    let undo = parent.map(|parent| undo(&order.accepted, parent));
+                    to_send.push(ToSend::stored(order.index, None, undo));
+                }
+                Ok(None) if order.undo.is_some() => {
+                    let kept = parent.map(|parent| expired(&order.accepted, parent));
+                    to_send.push(ToSend::stored(order.index, None, kept));
+                }
                 // Its parent asks for it again, and is told by the Scheduler how it has ended.
                 Ok(Some(record)) if record.parent.is_some() && record.state.is_finished() => {
                     let wake = render::wake(&record);
@@ -484,6 +489,15 @@ where
 /// The status `received` of a new order; `None` of a child order, which tells only its parent, when it has ended.
 fn received(order: &Order) -> Option<Envelope> {
     order.parent.is_none().then(|| render::received(order))
+}
+
+/// The message to the parent of a child order that is to be compensated and was Processed, but is not stored any more.
+fn expired(child: &Accepted, parent: &Parent) -> Envelope {
+    let trace = child.traceparent.as_deref().and_then(TraceContext::parse);
+    let why = "its record has expired, so that it cannot be compensated";
+    let cause = Failure::new(FailureKind::Permanent, "expired", why);
+    let end = ChildEnd::Kept { cause };
+    render::end_of_child(parent, &child.order_id, child.priority, trace, end)
 }
 
 /// The message that has a stored child order compensated.

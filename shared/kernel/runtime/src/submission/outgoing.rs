@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use triad_core::children::ChildEnd;
 use triad_core::submission::{Submission as OrderEvent, SubmissionRefusal};
 use triad_core::{
     Accepted, Envelope, Failure, FailureKind, OrderId, Priority, Timestamp, TraceContext, render,
@@ -127,13 +128,9 @@ fn refused_child(record: &InputRecord, cause: &Cause) -> Option<Envelope> {
     };
     let failure = Failure::new(FailureKind::Permanent, cause.code, &cause.message);
     let trace = record.trace();
-    Some(render::refused_child(
-        &parent,
-        &event.order_id,
-        priority,
-        trace,
-        failure,
-    ))
+    let end = ChildEnd::Undone { cause: failure };
+    let child = &event.order_id;
+    Some(render::end_of_child(&parent, child, priority, trace, end))
 }
 
 impl<S, B, C> Submission<S, B, C>
