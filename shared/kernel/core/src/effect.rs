@@ -61,8 +61,8 @@ impl Effect {
     #[must_use]
     pub fn turn(&self) -> SendOrder {
         match self {
-            Self::Status(_) | Self::Alert(_) | Self::Ended(_) => SendOrder::First,
-            Self::Wake => SendOrder::Then,
+            Self::Status(_) | Self::Alert(_) => SendOrder::First,
+            Self::Wake | Self::Ended(_) => SendOrder::Then,
             Self::Request(_) | Self::Child(_) => SendOrder::SchedulerOnly,
         }
     }

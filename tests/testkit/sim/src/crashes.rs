@@ -37,11 +37,15 @@ pub enum Workload {
     Unpaid,
     /// One order whose services finish their work later: one is asked, and both may call back.
     Later,
+    /// One order of which a step runs three child orders, two at once.
+    Children,
+    /// One order whose child orders are Processed, and compensated because its last step fails.
+    ChildrenUndone,
 }
 
 impl Workload {
     /// All workloads.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Line,
         Self::Fork,
         Self::Compensated,
@@ -50,17 +54,21 @@ impl Workload {
         Self::Waiting,
         Self::Unpaid,
         Self::Later,
+        Self::Children,
+        Self::ChildrenUndone,
     ];
 
     fn orders(self) -> Vec<NewOrder> {
         match self {
             Self::Line | Self::OneMachine => vec![scenario::plain_order(0, "line")],
             Self::Fork => vec![scenario::plain_order(0, "fork")],
-            Self::Compensated => vec![scenario::failing_order(0)],
+            Self::Compensated => vec![scenario::failing_order(0, "choice")],
             Self::Once => vec![scenario::plain_order(0, "letter")],
             Self::Waiting => vec![scenario::paid_order(0, &[1_000, 6_000])],
             Self::Unpaid => vec![scenario::paid_order(0, &[])],
             Self::Later => vec![scenario::plain_order(0, "freight")],
+            Self::Children => vec![scenario::plain_order(0, "batch")],
+            Self::ChildrenUndone => vec![scenario::failing_order(0, "batch")],
         }
     }
 }

@@ -17,6 +17,7 @@ use triad_runtime::operator::{DownstreamOperated, Migrated, Operated, Operator};
 use triad_workflow::{AgentName, StepId, StepIndex, Workflow};
 
 use crate::campaigns;
+use crate::checks::children::needs_an_operator;
 use crate::checks::doubts;
 use crate::definitions::{self, AGENTS};
 use crate::kernel::{InstanceId, OUTSIDE, Owner, Rng};
@@ -343,15 +344,19 @@ pub(crate) async fn put_in_order(world: &World) {
         let open: Vec<Order> = {
             let state = world.state();
             let orders = state.store.orders();
-            let needs = |o: &&Arc<Order>| o.paused.is_some() || !doubts(o).is_empty();
+            let needs = |o: &&Arc<Order>| {
+                o.paused.is_some() || !doubts(o).is_empty() || needs_an_operator(o)
+            };
             orders.filter(needs).map(|o| (**o).clone()).collect()
         };
         for order in open {
             let action = if order.paused.is_some() && !order.state.is_finished() {
                 Some(Action::Resume)
+            } else if let Some(first) = doubts(&order).first() {
+                resolution(&world.state(), &order, *first)
             } else {
-                let first = doubts(&order).first().copied();
-                first.and_then(|i| resolution(&world.state(), &order, i))
+                // Its parent waits for it.
+                Some(Action::Close)
             };
             if let Some(action) = action {
                 world.state().kernel.note(OUTSIDE, || {

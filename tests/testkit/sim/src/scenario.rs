@@ -236,13 +236,13 @@ fn of_body(body: &Value) -> NewOrder {
     }
 }
 
-/// An order that is compensated, because the input of its last step has no value.
-pub(crate) fn failing_order(n: usize) -> NewOrder {
+/// An order of `choice` or `batch` that is compensated, because the input of its last step has no value.
+pub(crate) fn failing_order(n: usize, workflow: &str) -> NewOrder {
     let details = json!({"item": n, "gift": true, "sum": "seven"});
-    let body = json!({"order_id": plain_id(n), "workflow": "choice", "details": details});
+    let body = json!({"order_id": plain_id(n), "workflow": workflow, "details": details});
     NewOrder {
         value: body.to_string().into_bytes(),
-        ..plain_order(n, "choice")
+        ..plain_order(n, workflow)
     }
 }
 

@@ -55,17 +55,8 @@ pub(super) fn start(
         }
     };
     let record = &mut order.steps[index];
-    let is_new = record
-        .children
-        .as_ref()
-        .is_none_or(|c| c.count(is_running) == 0);
     let children = again(record.children.take(), count, now);
-    park(
-        record,
-        children,
-        if is_new { last.next() } else { last },
-        now,
-    );
+    park(record, children, last.next(), now);
     go_on(ctx, order, index, true, now)
 }
 
@@ -366,10 +357,12 @@ pub(super) fn ended(
     })
 }
 
-/// Makes the work of a parked step due, so that the next claim goes on with it.
-fn release(record: &mut StepRecord) {
-    if let Some(work) = record.state.work_mut() {
-        *work = Work::due(work.attempt());
+/// Makes the work of a parked step due, so that the next claim goes on with it, as the same wait.
+pub(super) fn release(record: &mut StepRecord) {
+    if let Some(work) = record.state.work_mut()
+        && let Work::Parked { attempt, .. } = work
+    {
+        *work = Work::due(Attempt(attempt.0.saturating_sub(1)));
     }
 }
 
@@ -415,12 +408,7 @@ pub(super) fn compensate(
     if is_new {
         children.since = now;
     }
-    park(
-        record,
-        children,
-        if is_new { last.next() } else { last },
-        now,
-    );
+    park(record, children, last.next(), now);
     compensate_next(ctx, order, index, true, now)
 }
 

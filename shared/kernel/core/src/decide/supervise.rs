@@ -6,8 +6,8 @@ use triad_workflow::{Millis, StepIndex};
 use super::complete_by::{earliest, set_complete_by, true_due};
 use super::operate::PAUSE_REVIEW;
 use super::{
-    Decision, Draft, Reason, ask, compensate, deadline, forward, give_up, late, next_version,
-    push_status, transition, waits,
+    Decision, Draft, Reason, ask, children, compensate, deadline, forward, give_up, late,
+    next_version, push_status, transition, waits,
 };
 use crate::budget;
 use crate::context::{Context, NeedsDetails};
@@ -54,11 +54,12 @@ pub(super) fn overdue(
     for index in expired {
         if let Some(&Work::Parked { attempt, .. }) = next.steps[index].state.work() {
             let step = &ctx.workflow.steps[index];
-            if step.call().is_some() || step.run().is_some() {
-                // The Scheduler asks the service, or gives the work up; or it asks for the child orders again.
-                if let Some(work) = next.steps[index].state.work_mut() {
-                    *work = Work::due(attempt);
-                }
+            if step.run().is_some() {
+                // The Scheduler asks for the child orders again.
+                children::release(&mut next.steps[index]);
+            } else if step.call().is_some() {
+                // The Scheduler asks the service, or gives the work up.
+                next.steps[index].state = StepState::due(attempt);
             } else if !waits::over(ctx, &mut next, index, now)? {
                 return Ok(transition(ctx, next, now));
             }

@@ -54,14 +54,18 @@ pub(crate) fn doubts(order: &Order) -> Vec<StepIndex> {
 
 /// The unfinished work of these orders, and in the topics.
 pub(crate) fn unfinished<'a>(
-    state: &State,
+    state: &'a State,
     orders: impl Iterator<Item = &'a OrderId>,
 ) -> Vec<String> {
     let mut open = Vec::new();
     if state.sent.open > 0 {
         open.push(format!("{} orders are not sent", state.sent.open));
     }
-    for id in orders.filter(|id| !is_at_rest(state, id)) {
+    let children = state.store.orders().filter(|o| o.parent.is_some());
+    for id in orders
+        .chain(children.map(|o| &o.id))
+        .filter(|id| !is_at_rest(state, id))
+    {
         open.push(match state.store.order(id) {
             None => format!("{id} is not stored"),
             Some(o) if !o.state.is_finished() => format!("{id} is {}", o.state.name()),
@@ -102,6 +106,7 @@ pub(crate) fn check_final_state(state: &State) -> Findings {
     letters_first(state, &mut found);
     misfits(state, &mut found);
     super::events::check(state, &mut found);
+    super::children::check(state, &mut found);
     super::search::searched(state, &mut found);
     found
 }
@@ -324,6 +329,15 @@ fn statuses(state: &State, found: &mut Findings) {
     }
     for order in state.store.orders() {
         let told = told.get(&order.id).map_or(&[][..], Vec::as_slice);
+        // A child order tells its parent alone.
+        if order.parent.is_some() {
+            found.check(
+                "g8-a-child-order-tells-its-parent-alone",
+                told.is_empty(),
+                || format!("{}: told {told:?}", order.id),
+            );
+            continue;
+        }
         let is_all = told.len() == order.sequence as usize;
         found.check("g8-everything-is-told", is_all, || {
             format!("{}: told {told:?} of {}", order.id, order.sequence)

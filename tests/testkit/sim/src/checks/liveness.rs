@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use triad_core::downstream::HELD_RECHECK;
 use triad_core::pass::CONFIRM_AT_MOST;
-use triad_workflow::Workflow;
+use triad_workflow::{Step, Workflow};
 
 use crate::definitions::{self, TIMING};
 use crate::setup::{ASKED_WITHIN_MS, ASKS_LATE_AFTER_MS, ROUND_MS, SWEEP_MS};
@@ -54,7 +54,37 @@ pub(crate) fn bound_ms(state: &State) -> u64 {
     let confirmed = TIMING.confirm_within.max(CONFIRM_AT_MOST).0 + LOOK_MS;
     // An order whose wake was lost may wait until those of all other orders were repeated.
     let rests = state.setup.announce_apart().0 * open.len() as u64;
-    wakes + wild + longest + turns + limited_ms(state, &open) + rests + confirmed
+    let asked = asked_again_ms(state);
+    wakes + wild + longest + turns + limited_ms(state, &open) + rests + confirmed + asked
+}
+
+/// If a message to or from a child order was lost, its parent asks again at the end of its wait. A child order may be a
+/// parent, too.
+fn asked_again_ms(state: &State) -> u64 {
+    let steps = state.store.orders().flat_map(|o| &o.steps);
+    let parents = steps.filter(|s| s.children.is_some());
+    let until = parents.filter_map(|s| s.state.parked_until());
+    let longest = until.map(|at| at.0.saturating_sub(state.kernel.now)).max();
+    2 * longest.unwrap_or(0)
+}
+
+/// Time for the child orders of a step: each wave of them is submitted, runs, and is told of; and the same again to
+/// compensate them.
+fn children_ms(step: &Step, compensations_fail: bool) -> u64 {
+    let Some(run) = step.run() else {
+        return 0;
+    };
+    let known = definitions::versions().flat_map(|w| w.parts.iter().chain([&**w]));
+    let one = known
+        .filter(|w| w.name == run.workflow)
+        .map(|w| lost_ms(w) + clean_ms(w, compensations_fail))
+        .max();
+    // Lists have four elements at most.
+    let waves = run
+        .each
+        .as_ref()
+        .map_or(1, |each| 4_u64.div_ceil(each.at_once.into()));
+    2 * waves * (one.unwrap_or(0) + 4 * HOP_MS)
 }
 
 /// The workflows of the unfinished orders. An order that is not stored yet may have any.
@@ -111,7 +141,9 @@ fn clean_ms(workflow: &Workflow, compensations_fail: bool) -> u64 {
     let refused = refused.filter(|_| compensations_fail).unwrap_or(0);
     let waits = workflow.steps.iter().filter(|s| s.call().is_none());
     let waits: u64 = waits.map(|s| s.longest_try().0 + NOTICED_MS).sum();
-    (3 + 2 * 2 * steps) * HOP_MS + refused + waits
+    let children = workflow.steps.iter();
+    let children: u64 = children.map(|s| children_ms(s, compensations_fail)).sum();
+    (3 + 2 * 2 * steps) * HOP_MS + refused + waits + children
 }
 
 /// If the orders in flight are capped, in total or for a workflow, they run in several groups, and a sweep admits

@@ -3,6 +3,7 @@
 mod amend;
 mod calls;
 mod campaigns;
+pub(crate) mod children;
 mod deadline;
 mod events;
 mod final_state;

@@ -1,6 +1,8 @@
 //! Checks every write, and carries it out: the check compares the states before and after, and then the checker's
 //! memory is updated.
 
+use std::sync::Arc;
+
 use triad_core::budget;
 use triad_core::decide::true_due;
 use triad_core::history::untold;
@@ -31,7 +33,12 @@ impl State {
             return Created::Exists { digest };
         }
         self.kernel.note(who, || format!("store: creates {id}"));
-        self.check_admission(id);
+        if new.order.parent.is_none() {
+            self.check_admission(id);
+        } else if new.order.state.is_finished() {
+            let seen = "saw: child order compensated before it was stored";
+            self.kernel.coverage.reach(seen);
+        }
         self.check_record(&new.order);
         self.store.insert(&mut self.kernel, new);
         if self.stores_with_record(who, &new.messages) {
@@ -140,6 +147,7 @@ impl State {
             self.check_migration(before, after);
         }
         self.check_amendment(before, after, &workflow);
+        self.reach_children(before, after);
         self.check_claim(who, before, after);
         self.reach_writes(before, after);
         self.watch_load(before, after);
@@ -558,7 +566,9 @@ impl State {
         // A set-aside order is stored but not in flight. Orders with an operator's new run are not counted, because a
         // run is not subject to the cap.
         let was_acted_on = |o: &Order| o.incidents.iter().any(|i| i.act.is_some());
-        let orders = self.store.orders().filter(|o| !was_acted_on(o));
+        // A child order has its place with its parent.
+        let is_counted = |o: &&Arc<Order>| o.parent.is_none() && !was_acted_on(o);
+        let orders = self.store.orders().filter(is_counted);
         let in_flight = orders.filter(|o| o.due.is_some() && o.set_aside.is_none());
         let with_it = in_flight.count() + 1;
         // A single Submission keeps the cap exactly; of several, each may admit orders that the others do not see

@@ -5,7 +5,7 @@ use triad_workflow::{StepId, StepIndex, bounds};
 
 use super::{line, refused};
 use crate::context::Context;
-use crate::decide::{Draft, Halt, ask, next_version, push_status};
+use crate::decide::{Draft, Halt, ask, children, next_version, push_status};
 use crate::doubt::{self, Happened, happened, stops_compensation, waits_for_operator};
 use crate::history;
 use crate::ids::Timestamp;
@@ -58,7 +58,10 @@ pub(super) fn try_again(record: &mut StepRecord) {
         return;
     };
     // What a step waits for may still come, and its time has not begun anew. Child orders are asked for again.
-    if record.state.parked_until().is_some() && record.children.is_none() {
+    if record.state.parked_until().is_some() {
+        if record.children.is_some() {
+            children::release(record);
+        }
         return;
     }
     // The step's request may have been under way when the order stopped, and no reply has been taken since.
