@@ -218,7 +218,7 @@ impl Evidence {
                 SchedulerMessage::Accepted(_)
                 | SchedulerMessage::Wake(_)
                 | SchedulerMessage::ChildEnded(_)
-                | SchedulerMessage::Undo(_),
+                | SchedulerMessage::Child(_),
             ) => true,
             Err(_) => false,
         }

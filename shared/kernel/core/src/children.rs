@@ -6,13 +6,12 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
-use triad_workflow::StepId;
+use triad_workflow::{DefinitionHash, Millis, StepId, WorkflowName};
 
 use crate::failure::Failure;
 use crate::ids::{MAX_ORDER_ID_BYTES, OrderId, Timestamp};
-use crate::later::{CallbackSecret, CallbackToken};
 use crate::output::{Output, OutputDigest};
 
 /// Most orders above an order, each the parent of the next, inclusive.
@@ -24,7 +23,7 @@ const MAX_INLINE_BYTES: usize = 64;
 /// brings beyond that is left out: its place has null.
 pub const MAX_JOINED_BYTES: usize = 256 * 1024;
 
-/// The step of another order that has started an order, as the order's record and its submission name it.
+/// The step of another order that has started an order: the order's place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parent {
     /// The parent order.
@@ -36,8 +35,6 @@ pub struct Parent {
     /// How often an order was started in this place before.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub attempt: u32,
-    /// The secret of the step, by which the parent knows that it has started this order.
-    pub token: CallbackToken,
     /// How many orders are above this one, from 1 to [`MAX_DEPTH`].
     pub depth: u32,
 }
@@ -50,19 +47,52 @@ fn is_zero(n: &u32) -> bool {
     *n == 0
 }
 
-impl Parent {
-    /// Replaces the token by one that opens nothing, for people who read the record.
-    pub fn hide_token(&mut self) {
-        self.token = CallbackSecret::default().token(&self.step);
-    }
+/// The message by which a parent starts a child order, or has it compensated.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ChildOrder {
+    /// Id of the child order.
+    pub order_id: OrderId,
+    /// Whose child it is.
+    pub parent: Parent,
+    /// Its workflow.
+    pub workflow: WorkflowName,
+    /// The version of the workflow; absent: the one that is published now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<DefinitionHash>,
+    /// Its details; empty if it is to be compensated.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub details: Map<String, Value>,
+    /// Longest time from its start to its end; absent: that of its workflow, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order_timeout: Option<Millis>,
+    /// Some: it is to be compensated. Absent: it is to be started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undo: Option<Undo>,
+}
 
-    /// Whether both name the same place. How long that takes says nothing about the token.
+/// What a parent knows of a child order that is to be compensated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Undo {
+    /// Whether it was Processed. If it is not stored any more, it cannot be compensated; otherwise one that is not
+    /// stored ends without ever having begun.
+    pub was_processed: bool,
+}
+
+impl Parent {
+    /// Digest of the place: 32 hexadecimal digits. A child order is known by its place, however its details are made
+    /// again; an order of an application never has this digest.
     #[must_use]
-    pub fn is_same(&self, other: &Self) -> bool {
-        (&self.order_id, &self.step, self.number, self.attempt)
-            == (&other.order_id, &other.step, other.number, other.attempt)
-            && self.token.is(other.token.as_str())
+    pub fn digest(&self) -> String {
+        let place = format!(
+            "child of {} {} {} {}",
+            self.order_id, self.step, self.number, self.attempt
+        );
+        hex(&Sha256::digest(place)[..16])
     }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 /// How a child order has ended, as it tells its parent.
@@ -221,8 +251,7 @@ pub fn child_id(parent: &OrderId, step: &StepId, number: Option<u32>, attempt: u
     let tail = format!(":{step}{number}{attempt}");
     OrderId::new(format!("{parent}{tail}")).unwrap_or_else(|_| {
         let digest = Sha256::digest(format!("{parent}{tail}"));
-        let digest: String = digest[..8].iter().map(|b| format!("{b:02x}")).collect();
-        let mark = format!("~{digest}");
+        let mark = format!("~{}", hex(&digest[..8]));
         let room = MAX_ORDER_ID_BYTES.saturating_sub(mark.len() + tail.len());
         let cut = crate::failure::cut(parent.as_str(), room);
         let id = crate::failure::cut(&format!("{cut}{mark}{tail}"), MAX_ORDER_ID_BYTES);

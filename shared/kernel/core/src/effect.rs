@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use triad_workflow::{EvalError, StepIndex};
 
 use crate::budget;
-use crate::children::{Child, ChildEnded, ChildState, Parent, child_id};
+use crate::children::{Child, ChildEnded, ChildOrder, ChildState, Parent, Undo, child_id};
 use crate::context::{Context, NeedsDetails};
 use crate::declared::{declared, poll};
 use crate::ids::{Direction, IdempotencyKey, Timestamp};
@@ -18,7 +18,6 @@ use crate::order::{Order, ProcessState};
 use crate::outbox::Emission;
 use crate::status::Status;
 use crate::step::Out;
-use crate::submission::{ChildOrder, Submission, Undone};
 
 /// One message of a decision.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,8 +30,8 @@ pub enum Effect {
     Wake,
     /// A request to an agent.
     Request(Box<StepRequest>),
-    /// A child order is submitted, or has to be compensated.
-    Child(Box<Submission>),
+    /// A child order is started, or has to be compensated.
+    Child(Box<ChildOrder>),
     /// The order tells its parent how it has ended.
     Ended(Box<ChildEnded>),
 }
@@ -281,11 +280,7 @@ pub(crate) fn children(
     numbers: &[u32],
 ) -> Result<Result<Vec<Effect>, EvalError>, NeedsDetails> {
     let record = &order.steps[index];
-    let (Some(run), Some(children), Some(token)) = (
-        ctx.workflow.steps[index].run(),
-        &record.children,
-        &record.callback,
-    ) else {
+    let (Some(run), Some(children)) = (ctx.workflow.steps[index].run(), &record.children) else {
         return Ok(Ok(Vec::new()));
     };
     let numbers = numbers.iter().copied();
@@ -304,36 +299,32 @@ pub(crate) fn children(
         Err(e) => return Ok(Err(e)),
     };
     let depth = order.parent.as_ref().map_or(0, |parent| parent.depth);
-    let submissions = asked.into_iter().map(|(number, child)| {
+    let messages = asked.into_iter().map(|(number, child)| {
         let undo = match child.state {
-            ChildState::Compensating { was_processed } => Some(Undone { was_processed }),
+            ChildState::Compensating { was_processed } => Some(Undo { was_processed }),
             _ => None,
         };
         let id_number = run.each.is_some().then_some(number);
-        Effect::Child(Box::new(Submission {
+        Effect::Child(Box::new(ChildOrder {
             order_id: child_id(&order.id, &record.step, id_number, child.attempt),
+            parent: Parent {
+                order_id: order.id.clone(),
+                step: record.step.clone(),
+                number,
+                attempt: child.attempt,
+                depth: depth + 1,
+            },
             workflow: run.workflow.clone(),
+            version: run.version.clone(),
             details: match undo {
                 Some(_) => Map::new(),
                 None => details.next().unwrap_or_default(),
             },
-            reply_topic: None,
             order_timeout: run.within,
-            child: Some(ChildOrder {
-                parent: Parent {
-                    order_id: order.id.clone(),
-                    step: record.step.clone(),
-                    number,
-                    attempt: child.attempt,
-                    token: token.clone(),
-                    depth: depth + 1,
-                },
-                version: run.version.clone(),
-                undo,
-            }),
+            undo,
         }))
     });
-    Ok(Ok(submissions.collect()))
+    Ok(Ok(messages.collect()))
 }
 
 fn alert_name(kind: AlertKind) -> &'static str {

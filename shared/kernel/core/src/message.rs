@@ -12,7 +12,7 @@ use serde_json::Value;
 use triad_workflow::service::CallDefinition;
 use triad_workflow::{AgentName, Millis, SearchKey, StepId, WorkflowName};
 
-use crate::children::{ChildEnded, Parent};
+use crate::children::{ChildEnded, ChildOrder, Parent};
 use crate::failure::Failure;
 use crate::ids::{Attempt, Direction, IdempotencyKey, OrderId, Timestamp};
 use crate::ids::{Priority, WorkflowRef};
@@ -137,17 +137,8 @@ pub enum SchedulerMessage {
     Reply(Reply),
     /// A child order of the order has ended.
     ChildEnded(Box<ChildEnded>),
-    /// The order's parent is compensated, and so the order has to be.
-    Undo(Box<Undo>),
-}
-
-/// The message that has a child order compensated.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Undo {
-    /// Id of the child order.
-    pub order_id: OrderId,
-    /// Whose child it is, by which the order knows that its own parent asks.
-    pub parent: Parent,
+    /// The order's parent starts it, or has it compensated.
+    Child(Box<ChildOrder>),
 }
 
 /// An order was accepted: all fields of its first process record, and its details, so that the claim needs no read.

@@ -1,17 +1,16 @@
 //! The message of an effect: its topic, key, id and headers.
 
-use crate::children::{ChildEnd, ChildEnded, Parent};
+use crate::children::{ChildEnd, ChildEnded, ChildOrder, Parent};
 use crate::effect::{self, Effect, SendOrder};
 use crate::failure::Failure;
 use crate::ids::{Attempt, Direction, IdempotencyKey, OrderId, Priority, Timestamp};
 use crate::message::{
     Accepted, Envelope, Pace, Reply, ReplyOutcome, SchedulerMessage, StatusMessage, StepRequest,
-    Undo, Wake,
+    Wake,
 };
 use crate::order::Order;
 use crate::status::Status;
 use crate::step::{StepState, Work};
-use crate::submission::Submission;
 use crate::topics;
 use crate::trace::TraceContext;
 
@@ -67,9 +66,7 @@ fn status(order: &Order, body: &StatusMessage) -> Envelope {
     )
 }
 
-/// The message that wakes the Scheduler for an order.
-#[must_use]
-pub fn wake(order: &Order) -> Envelope {
+fn wake(order: &Order) -> Envelope {
     let body = SchedulerMessage::Wake(Wake {
         order_id: order.id.clone(),
     });
@@ -83,20 +80,16 @@ pub fn wake(order: &Order) -> Envelope {
     )
 }
 
-/// The submission of a child order, or the message that has it compensated.
-fn child(order: &Order, body: &Submission) -> Envelope {
-    let is_undone = body
-        .child
-        .as_ref()
-        .is_some_and(|child| child.undo.is_some());
-    let what = if is_undone { "undo" } else { "submitted" };
+/// The message that starts a child order, or has it compensated.
+fn child(order: &Order, body: &ChildOrder) -> Envelope {
+    let what = if body.undo.is_some() { "undo" } else { "start" };
     Envelope::about(
-        topics::orders(order.priority).to_owned(),
+        topics::scheduler(order.priority).to_owned(),
         &body.order_id,
         &format!("triad.order.{what}"),
         format!("{}/{what}", body.order_id),
         trace_of(order),
-        body,
+        &SchedulerMessage::Child(Box::new(body.clone())),
     )
 }
 
@@ -142,28 +135,6 @@ fn child_ended(
         id,
         trace,
         &SchedulerMessage::ChildEnded(Box::new(body)),
-    )
-}
-
-/// The message that has a child order compensated which is stored.
-#[must_use]
-pub fn undo(
-    child: &OrderId,
-    parent: &Parent,
-    priority: Priority,
-    trace: Option<TraceContext>,
-) -> Envelope {
-    let body = SchedulerMessage::Undo(Box::new(Undo {
-        order_id: child.clone(),
-        parent: parent.clone(),
-    }));
-    Envelope::about(
-        topics::scheduler(priority).to_owned(),
-        child,
-        "triad.order.undo",
-        format!("{child}/undo"),
-        trace,
-        &body,
     )
 }
 

@@ -168,7 +168,7 @@ fn event(message: &SchedulerMessage, order: &Order, n: usize) -> Event {
             triad_core::CallbackSecret([1, 2]),
         ),
         SchedulerMessage::Reply(reply) => Event::Reply(reply.clone()),
-        SchedulerMessage::ChildEnded(_) | SchedulerMessage::Undo(_) => {
+        SchedulerMessage::ChildEnded(_) | SchedulerMessage::Child(_) => {
             unreachable!("the model's workflows run no orders")
         }
     }

@@ -13,7 +13,7 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 use triad_core::children::Parent;
 use triad_core::received::KeptEvent;
-use triad_core::{Attempt, CallbackSecret, Order, StepState, Timestamp, Version};
+use triad_core::{Attempt, Order, StepState, Timestamp, Version};
 use triad_runtime::ports::OperatorStore;
 use triad_runtime::{Created, DefinitionStore, StateStore, StoreError, Write, Written};
 use triad_sim::contract::{self, OnThreads, TimedStore};
@@ -709,7 +709,6 @@ fn parent() -> Parent {
         order_id: id("6"),
         number: 1,
         attempt: 0,
-        token: CallbackSecret([1, 2]).token(&step),
         depth: 1,
         step,
     }

@@ -282,9 +282,8 @@ pub(super) fn ended(
     ended: &ChildEnded,
     now: Timestamp,
 ) -> Result<Taken, NeedsDetails> {
-    let (index, number) = match place(ctx, order, &ended.parent) {
-        Ok(place) => place,
-        Err(reason) => return Ok(Taken::InVain(reason)),
+    let Some((index, number)) = place(ctx, order, &ended.parent) else {
+        return Ok(Taken::InVain(Reason::NotAwaited));
     };
     let mut next = next_version(order, Writer::Scheduler);
     let record = &mut next.steps[index];
@@ -366,28 +365,14 @@ pub(super) fn release(record: &mut StepRecord) {
     }
 }
 
-/// The step and the number of a child order that the order has started.
-///
-/// # Errors
-/// [`Reason::Repeated`] if another order has been started in its place since, [`Reason::WrongToken`] if none was.
-fn place(ctx: &Context<'_>, order: &Order, parent: &Parent) -> Result<(StepIndex, usize), Reason> {
-    let index = ctx.workflow.step_index(parent.step.as_str());
-    let record = index.and_then(|index| order.steps.get(index));
-    let number = usize::try_from(parent.number).unwrap_or(usize::MAX);
-    let children = record.and_then(|record| record.children.as_ref());
-    let child = children.and_then(|children| children.all.get(number));
-    let (Some(index), Some(record), Some(child)) = (index, record, child) else {
-        return Err(Reason::WrongToken);
-    };
-    match &record.callback {
-        // The step is done again, and the order has not been claimed since.
-        None => Err(Reason::Repeated),
-        Some(_) if parent.attempt < child.attempt => Err(Reason::Repeated),
-        Some(token) if token.is(parent.token.as_str()) && parent.attempt == child.attempt => {
-            Ok((index, number))
-        }
-        Some(_) => Err(Reason::WrongToken),
-    }
+/// The step and the number of a child order that the order has started; `None` if another order has been started in its
+/// place since, or none was.
+fn place(ctx: &Context<'_>, order: &Order, parent: &Parent) -> Option<(StepIndex, usize)> {
+    let index = ctx.workflow.step_index(parent.step.as_str())?;
+    let number = usize::try_from(parent.number).ok()?;
+    let children = order.steps.get(index)?.children.as_ref()?;
+    let child = children.all.get(number)?;
+    (child.attempt == parent.attempt).then_some((index, number))
 }
 
 /// Has the child orders of a step compensated, in the reverse order, as the attempt after `last`; completes its
@@ -489,8 +474,8 @@ pub(super) fn undo(
     parent: &Parent,
     now: Timestamp,
 ) -> Result<Decision, Halt> {
-    if !order.parent.as_ref().is_some_and(|own| own.is_same(parent)) {
-        return Ok(Decision::Ignore(Reason::WrongToken));
+    if order.parent.as_deref() != Some(parent) {
+        return Ok(Decision::Ignore(Reason::NotAwaited));
     }
     let act = OperatorAct::new(
         "triad",

@@ -35,10 +35,10 @@ pub(super) fn claim(
         push_status(&mut next, Status::Started, None, now);
     }
     for (record, step) in next.steps.iter_mut().zip(&ctx.workflow.steps) {
-        let finishes_later = step
+        if step
             .call()
-            .is_some_and(|call| call.finishes_later.is_some());
-        if finishes_later || step.run().is_some() {
+            .is_some_and(|call| call.finishes_later.is_some())
+        {
             record
                 .callback
                 .get_or_insert_with(|| secret.token(&record.step));

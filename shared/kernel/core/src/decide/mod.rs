@@ -197,14 +197,13 @@ pub fn decide(
         (true, Event::Received(received), _) => {
             return Ok(waits::keep_unread(order, received, now));
         }
-        (true, Event::CalledBack(_) | Event::ChildEnded(_), _) => {
-            return Ok(Decision::Ignore(Reason::WrongToken));
-        }
+        (true, Event::CalledBack(_), _) => return Ok(Decision::Ignore(Reason::WrongToken)),
         (
             true,
             Event::Claim(..)
             | Event::Overdue(_)
             | Event::Reply(_)
+            | Event::ChildEnded(_)
             | Event::Undo(_)
             | Event::Confirmed,
             _,

@@ -6,9 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use triad_workflow::names::check_name;
-use triad_workflow::{DefinitionHash, Millis, Workflow, WorkflowName, numbers};
+use triad_workflow::{Millis, Workflow, WorkflowName, numbers};
 
-use crate::children::Parent;
 use crate::ids::{NotPortable, OrderId, Priority, Timestamp};
 
 use not_an_order::{registered, why_not};
@@ -53,32 +52,6 @@ pub struct Submission {
     /// If the workflow has a shorter one, that counts. Absent: that of the workflow counts, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order_timeout: Option<Millis>,
-    /// Of a child order, which Triad submits itself: the step of another order that has started it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schemars(skip))]
-    pub child: Option<ChildOrder>,
-}
-
-/// What the submission of a child order says beside what every submission says.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ChildOrder {
-    /// Whose child it is.
-    pub parent: Parent,
-    /// The version of the workflow; absent: the one that is published now.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub version: Option<DefinitionHash>,
-    /// Some: the child order is to be compensated. Absent: it is to be started.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub undo: Option<Undone>,
-}
-
-/// What is known of a child order that is to be compensated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Undone {
-    /// Whether it was Processed. If it is not stored any more, it cannot be compensated; otherwise one that is not
-    /// stored ends without ever having begun.
-    pub was_processed: bool,
 }
 
 /// What some producers write before a text in UTF-8. It is no part of the order.
@@ -247,9 +220,9 @@ impl Submission {
         let id = &order.order_id;
         id.check_portable()
             .map_err(|_| SubmissionRefusal::OrderId(id.to_string()))?;
-        if order.child.is_none() && check_name(order.workflow.as_str()).is_err() {
+        if check_name(order.workflow.as_str()).is_err() {
             let why = format!(
-                "{} is run by the orders of another workflow alone",
+                "{} is run by orders of another workflow alone",
                 order.workflow
             );
             return Err(SubmissionRefusal::WrongField(why));
@@ -297,15 +270,6 @@ impl Submission {
     #[must_use]
     pub fn digest(&self, priority: Priority) -> String {
         let mut content = Sha256::new();
-        // A child order is known by its place, however its details are made again.
-        if let Some(ChildOrder { parent, .. }) = &self.child {
-            add_text(&mut content, parent.order_id.as_str());
-            add_text(&mut content, parent.step.as_str());
-            content.update(parent.number.to_be_bytes());
-            content.update(parent.attempt.to_be_bytes());
-            add_text(&mut content, parent.token.as_str());
-            return hex(content);
-        }
         add_text(&mut content, self.workflow.as_str());
         add_fields(&mut content, &self.details);
         add_text(
@@ -318,13 +282,9 @@ impl Submission {
         }]);
         let within = self.order_timeout.map_or(u64::MAX, |within| within.0);
         content.update(within.to_be_bytes());
-        hex(content)
+        let digest = content.finalize();
+        digest[..16].iter().map(|b| format!("{b:02x}")).collect()
     }
-}
-
-fn hex(content: Sha256) -> String {
-    let digest = content.finalize();
-    digest[..16].iter().map(|b| format!("{b:02x}")).collect()
 }
 
 // This code alone defines the bytes of a digest: another version of a library may write the same value as other text,

@@ -8,7 +8,6 @@ use triad_core::message::SchedulerMessage;
 use triad_core::order::IncidentKind;
 use triad_core::outbox::Emission;
 use triad_core::status::Status;
-use triad_core::submission::Submission;
 use triad_core::{
     Accepted, Action, Callback, ClaimId, Context, Decision, Direction, Envelope, Event, Failure,
     FailureKind, Illegal, Operation, OperationRefusal, OperatorAct, Order, Out, Overdue, Reason,
@@ -249,7 +248,7 @@ impl Story {
         self.when(event)
     }
 
-    /// The end of a child order of a step, with the step's own token.
+    /// The end of a child order of a step.
     pub fn child_end(&self, step: &str, number: u32, end: ChildEnd) -> Event {
         let record = self.record(step);
         let child = record.children.as_ref().map(|c| &c.all[number as usize]);
@@ -262,7 +261,6 @@ impl Story {
                 step: record.step.clone(),
                 number,
                 attempt,
-                token: record.callback.clone().expect("it has a token"),
                 depth: 1,
             },
             end,
@@ -279,16 +277,13 @@ impl Story {
 
     /// The child orders that the outbox asks for: the id, and whether it is to be compensated.
     pub fn children_asked(&self) -> Vec<(String, bool)> {
-        let asked = self.messages().into_iter().filter(|m| m.topic == "orders");
+        let messages = self.messages().into_iter();
+        let asked = messages.filter_map(|m| match serde_json::from_slice(&m.value) {
+            Ok(SchedulerMessage::Child(child)) => Some(child),
+            _ => None,
+        });
         asked
-            .map(|m| {
-                let order = Submission::decode(Some(&m.value)).expect("an order");
-                let undo = order
-                    .child
-                    .as_ref()
-                    .is_some_and(|child| child.undo.is_some());
-                (order.order_id.to_string(), undo)
-            })
+            .map(|child| (child.order_id.to_string(), child.undo.is_some()))
             .collect()
     }
 

@@ -1,5 +1,6 @@
 //! The Scheduler: claims orders, runs their workflows, takes replies, runs compensation.
 
+mod children;
 mod intake;
 mod load;
 mod pacing;
@@ -98,7 +99,7 @@ impl Input {
             Self::Message(SchedulerMessage::Wake(wake)) => &wake.order_id,
             Self::Message(SchedulerMessage::Reply(reply)) => &reply.order_id,
             Self::Message(SchedulerMessage::ChildEnded(ended)) => &ended.order_id,
-            Self::Message(SchedulerMessage::Undo(undo)) => &undo.order_id,
+            Self::Message(SchedulerMessage::Child(child)) => &child.order_id,
             Self::Incoming(incoming) => incoming.order_id(),
         }
     }
@@ -337,6 +338,7 @@ where
     /// Runs one event each of different orders: load, decide, commit, publish, confirm. Repeats it on the record if a
     /// copy was not enough or a race was lost.
     async fn run_wave(&self, mut works: Vec<Work>, batch: &mut Batch<'_>) {
+        works = self.store_children(works, batch).await;
         let mut source = Source::Copy;
         for _ in 0..MAX_ROUNDS {
             if works.is_empty() {
@@ -412,16 +414,20 @@ where
 
     fn event(&self, input: &Input) -> Event {
         match input {
-            Input::Message(SchedulerMessage::Accepted(_) | SchedulerMessage::Wake(_)) => {
+            Input::Message(SchedulerMessage::Child(child)) if child.undo.is_some() => {
+                Event::Undo(Box::new(child.parent.clone()))
+            }
+            Input::Message(
+                SchedulerMessage::Accepted(_)
+                | SchedulerMessage::Wake(_)
+                | SchedulerMessage::Child(_),
+            ) => {
                 let random = || [self.entropy.next_u64(), self.entropy.next_u64()];
                 let id = ClaimId::by(&self.settings.instance, random());
                 Event::Claim(id, CallbackSecret(random()))
             }
             Input::Message(SchedulerMessage::Reply(reply)) => Event::Reply(reply.clone()),
             Input::Message(SchedulerMessage::ChildEnded(ended)) => Event::ChildEnded(ended.clone()),
-            Input::Message(SchedulerMessage::Undo(undo)) => {
-                Event::Undo(Box::new(undo.parent.clone()))
-            }
             Input::Incoming(Incoming::Event(event)) => Event::Received(event.clone()),
             Input::Incoming(Incoming::Callback(callback)) => Event::CalledBack(callback.clone()),
         }

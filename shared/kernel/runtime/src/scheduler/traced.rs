@@ -44,7 +44,7 @@ where
             Input::Message(SchedulerMessage::Wake(_)) => "take-up",
             Input::Message(SchedulerMessage::Reply(_)) => "reply",
             Input::Message(SchedulerMessage::ChildEnded(_)) => "child-ended",
-            Input::Message(SchedulerMessage::Undo(_)) => "undo",
+            Input::Message(SchedulerMessage::Child(_)) => "child",
             Input::Incoming(Incoming::Event(_)) => "event",
             Input::Incoming(Incoming::Callback(_)) => "callback",
         };
@@ -120,7 +120,7 @@ fn message_attributes(input: &Input) -> Vec<Attribute> {
             ];
         }
         Input::Message(
-            SchedulerMessage::Accepted(_) | SchedulerMessage::Wake(_) | SchedulerMessage::Undo(_),
+            SchedulerMessage::Accepted(_) | SchedulerMessage::Wake(_) | SchedulerMessage::Child(_),
         ) => {
             return Vec::new();
         }

@@ -71,11 +71,6 @@ where
         let mut rejected = Vec::new();
         let mut full: Option<NoRoom> = None;
         for mut order in wave {
-            // It is a part of an order that has its place already: waiting for room, it could wait for its parent.
-            if order.accepted.parent.is_some() && order.workflow.is_some() {
-                admitted.push(order);
-                continue;
-            }
             let verdict = match &full {
                 Some(full) => Ok(Room::Full(full.clone())),
                 None if order.workflow.is_none() => self.room_aside(&order).await,

@@ -9,13 +9,8 @@ mod traced;
 use std::sync::Arc;
 
 use serde_json::Value;
-use triad_core::children::{ChildEnd, Parent};
-use triad_core::effect::status_effects;
-use triad_core::submission::{Submission as OrderEvent, SubmissionRefusal, Undone};
-use triad_core::{
-    Accepted, Envelope, Failure, FailureKind, Order, OrderId, Priority, Timestamp, TraceContext,
-    WorkflowRef, render, topics,
-};
+use triad_core::submission::{Submission as OrderEvent, SubmissionRefusal};
+use triad_core::{Accepted, Order, OrderId, Priority, Timestamp, Timing, render, topics};
 use triad_workflow::{Millis, Workflow};
 
 use crate::admission::{AdmissionGate, InFlightGuard};
@@ -71,8 +66,6 @@ struct Admitted {
     workflow: Option<Arc<Workflow>>,
     details: Arc<Value>,
     digest: String,
-    /// Some if it is a child order that is to be compensated.
-    undo: Option<Undone>,
     /// Only its workflow's cap has no room for it, or its definition cannot be read: it is stored without an
     /// announcement.
     set_aside: bool,
@@ -86,11 +79,6 @@ impl Admitted {
         let Some(workflow) = &self.workflow else {
             return Order::unread(&self.accepted);
         };
-        if self.undo.is_some() {
-            let why = "its parent order was compensated before it was stored";
-            let cause = Failure::new(FailureKind::Operator, "cancelled", why);
-            return Order::never_begun(&self.accepted, workflow, cause);
-        }
         let order = Order::new(&self.accepted, workflow, self.accepted.due);
         match self.set_aside {
             true => order.aside(),
@@ -165,7 +153,7 @@ where
         // content must not be stored before it.
         let mut waiting = HeldKeys::new();
         for (index, record) in records.iter().enumerate() {
-            answers.push(match self.admit(source, index, record).await {
+            answers.push(match self.admit(index, record).await {
                 Ok(Ok(order)) if waiting.holds(&order.accepted.order_id) => {
                     Submitted::Later(Redelivery::Behind)
                 }
@@ -222,7 +210,6 @@ where
     /// store fails, with the order's id.
     async fn admit(
         &self,
-        source: Source,
         index: usize,
         record: &InputRecord,
     ) -> Result<Result<Admitted, SubmissionRefusal>, (OrderId, StoreError)> {
@@ -230,26 +217,13 @@ where
             Ok(event) => event,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        if event.child.is_some() && source == Source::Caller {
-            let why = "the field \"child\" is for orders that Triad submits itself";
-            return Ok(Err(SubmissionRefusal::UnknownField(why.to_owned())));
-        }
         if let Some(topic) = &event.reply_topic
             && !(topics::is_reply_topic(topic) && self.settings.reply_topics.contains(topic))
         {
             return Ok(Err(SubmissionRefusal::ReplyTopic(topic.clone())));
         }
         let now = self.clock.now();
-        let child = event.child.as_ref();
-        let undo = child.and_then(|child| child.undo);
-        let pinned = match child.and_then(|child| child.version.clone()) {
-            Some(hash) => Ok(Some(WorkflowRef {
-                name: event.workflow.clone(),
-                hash,
-            })),
-            None => self.definitions.current(&event.workflow, now).await,
-        };
-        let pinned = match pinned {
+        let pinned = match self.definitions.current(&event.workflow, now).await {
             Ok(Some(pinned)) => pinned,
             Ok(None) => {
                 return Ok(Err(SubmissionRefusal::UnknownWorkflow(
@@ -262,10 +236,6 @@ where
         };
         let workflow = match self.definitions.pinned(&pinned, now).await {
             Ok(workflow) => Some(workflow),
-            // What is undone needs its steps: a process that can read the definition does it.
-            Err(StoreError::Item(why)) if undo.is_some() => {
-                return Err((event.order_id, StoreError::Transient(why)));
-            }
             // A newer version of Triad may have published it: orders of other workflows do not need it.
             Err(StoreError::Item(why)) => {
                 tracing::warn!(order = %event.order_id, why, "an order is set aside until its definition can be read");
@@ -279,8 +249,7 @@ where
             Priority::Normal
         };
         let details = Value::Object(event.details.clone());
-        let schema = workflow.as_ref().and_then(|w| w.details.as_ref());
-        if let Some(schema) = schema.filter(|_| undo.is_none()) {
+        if let Some(schema) = workflow.as_ref().and_then(|w| w.details.as_ref()) {
             // A definition whose schema cannot be used is unreadable.
             let misfits = schema.misfits(&details).unwrap_or_default();
             // An order that was let in before, under another version of its workflow, keeps its place.
@@ -300,11 +269,7 @@ where
             }
         }
         let digest = event.digest(priority);
-        // The hint must not be later than any due time that the first claim may set.
-        let timing = &self.settings.timing;
-        let shortest = workflow.as_ref().map(|w| w.shortest_attempt_timeout());
-        let first_due = timing.queue_within.0 + shortest.unwrap_or_default().0;
-        let soon = timing.announce_within.min(Millis(first_due));
+        let soon = first_due(workflow.as_deref(), &self.settings.timing);
         let deadline = event.deadline(workflow.as_deref(), now);
         let traces = &self.settings.traces;
         let trace = traces.of_submission(&event.order_id, record.trace());
@@ -320,7 +285,7 @@ where
             due: deadline.map_or(due, |at| at.min(due)),
             deadline,
             search: search.unwrap_or_default(),
-            parent: event.child.map(|child| Box::new(child.parent)),
+            parent: None,
             details: details.clone(),
         };
         let produced = u64::try_from(record.timestamp_ms).map_or(now, Timestamp);
@@ -331,7 +296,6 @@ where
             workflow,
             details: Arc::new(details),
             digest,
-            undo,
             set_aside: false,
             place: None,
         }))
@@ -351,15 +315,12 @@ where
         opened: &Opened,
         answers: &mut [Submitted],
     ) -> Vec<ToSend> {
-        // What was Processed is stored, or was: nothing is to be stored in its place.
-        let was_stored = |o: &Admitted| o.undo.is_some_and(|undone| undone.was_processed);
-        let (mut repeated, wave): (Vec<_>, Vec<_>) = wave.into_iter().partition(was_stored);
         let new = wave
             .iter()
             .map(|o| {
                 let order = o.record();
                 NewOrder {
-                    messages: received(&order).into_iter().collect(),
+                    messages: vec![render::received(&order)],
                     order,
                     details: o.details.clone(),
                     digest: o.digest.clone(),
@@ -370,6 +331,7 @@ where
         let began = tracing.now();
         let results = self.store.create(new).await;
         let mut to_send = Vec::new();
+        let mut repeated = Vec::new();
         for (mut order, result) in wave.into_iter().zip(results) {
             if result.as_ref().is_ok_and(Created::is_new) {
                 metric::accepted(&order.accepted.workflow.name);
@@ -379,14 +341,7 @@ where
             match result {
                 Ok(is_new @ (Created::Created | Created::WithMessages)) => {
                     let record = order.record();
-                    let is_unsent = is_new == Created::Created;
-                    let received = received(&record).filter(|_| is_unsent);
-                    if order.undo.is_some() {
-                        let ended = status_effects(&record);
-                        let ended = ended.first().map(|ended| render::effect(ended, &record));
-                        to_send.push(ToSend::stored(order.index, None, ended));
-                        continue;
-                    }
+                    let received = (is_new == Created::Created).then(|| render::received(&record));
                     if order.set_aside {
                         to_send.push(ToSend::stored(order.index, received, None));
                         continue;
@@ -440,24 +395,11 @@ where
         let stored = self.store.load(ids).await;
         let mut to_send = Vec::new();
         for (order, stored) in repeated.into_iter().zip(stored) {
-            let parent = order.accepted.parent.as_deref();
             match stored {
-                Ok(Some(_)) if order.undo.is_some() => {
-                    let undo = parent.map(|parent| undo(&order.accepted, parent));
-                    to_send.push(ToSend::stored(order.index, None, undo));
-                }
-                Ok(None) if order.undo.is_some() => {
-                    let kept = parent.map(|parent| expired(&order.accepted, parent));
-                    to_send.push(ToSend::stored(order.index, None, kept));
-                }
-                // Its parent asks for it again, and is told by the Scheduler how it has ended.
-                Ok(Some(record)) if record.parent.is_some() && record.state.is_finished() => {
-                    let wake = render::wake(&record);
-                    to_send.push(ToSend::stored(order.index, None, Some(wake)));
-                }
                 // The process that admits it announces it.
                 Ok(Some(record)) if record.set_aside.is_some() => {
-                    to_send.push(ToSend::stored(order.index, received(&record), None));
+                    let received = render::received(&record);
+                    to_send.push(ToSend::stored(order.index, Some(received), None));
                 }
                 Ok(Some(record)) if record.version == triad_core::Version::FIRST => {
                     let accepted = Accepted {
@@ -470,12 +412,13 @@ where
                         due: record.due.unwrap_or(order.accepted.due),
                         deadline: record.deadline,
                         search: record.search.clone(),
-                        parent: record.parent.clone(),
+                        parent: None,
                         details: order.accepted.details,
                     };
-                    let announcement = Some(render::announcement(accepted));
-                    let received = received(&record);
-                    to_send.push(ToSend::stored(order.index, received, announcement));
+                    let received = render::received(&record);
+                    let announcement = render::announcement(accepted);
+                    let announcement = Some(announcement);
+                    to_send.push(ToSend::stored(order.index, Some(received), announcement));
                 }
                 // Claimed already, or finished and expired.
                 Ok(_) => {}
@@ -486,22 +429,10 @@ where
     }
 }
 
-/// The status `received` of a new order; `None` of a child order, which tells only its parent, when it has ended.
-fn received(order: &Order) -> Option<Envelope> {
-    order.parent.is_none().then(|| render::received(order))
-}
-
-/// The message to the parent of a child order that is to be compensated and was Processed, but is not stored any more.
-fn expired(child: &Accepted, parent: &Parent) -> Envelope {
-    let trace = child.traceparent.as_deref().and_then(TraceContext::parse);
-    let why = "its record has expired, so that it cannot be compensated";
-    let cause = Failure::new(FailureKind::Permanent, "expired", why);
-    let end = ChildEnd::Kept { cause };
-    render::end_of_child(parent, &child.order_id, child.priority, trace, end)
-}
-
-/// The message that has a stored child order compensated.
-fn undo(child: &Accepted, parent: &Parent) -> Envelope {
-    let trace = child.traceparent.as_deref().and_then(TraceContext::parse);
-    render::undo(&child.order_id, parent, child.priority, trace)
+/// How long after it was stored an order is due for the first time. The hint must not be later than any due time that
+/// the first claim may set.
+pub(crate) fn first_due(workflow: Option<&Workflow>, timing: &Timing) -> Millis {
+    let shortest = workflow.map(Workflow::shortest_attempt_timeout);
+    let first_due = timing.queue_within.0 + shortest.unwrap_or_default().0;
+    timing.announce_within.min(Millis(first_due))
 }

@@ -2,11 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use triad_core::children::ChildEnd;
-use triad_core::submission::{Submission as OrderEvent, SubmissionRefusal};
+use triad_core::submission::SubmissionRefusal;
 use triad_core::{
-    Accepted, Envelope, Failure, FailureKind, OrderId, Priority, Timestamp, TraceContext, render,
-    topics,
+    Accepted, Envelope, Failure, FailureKind, OrderId, Timestamp, TraceContext, render,
 };
 
 use super::Submission;
@@ -84,8 +82,7 @@ impl ToSend {
         Self { index, messages }
     }
 
-    /// The dead letter of a record, its alert, and the status `rejected` for its application. Of a child order: the
-    /// message to its parent.
+    /// The dead letter of a record, its alert, and the status `rejected` for its application.
     pub(super) fn refused(
         index: usize,
         record: &InputRecord,
@@ -94,13 +91,6 @@ impl ToSend {
         now: Timestamp,
     ) -> Self {
         let cause = Cause::new(refusal.code(), refusal.to_string());
-        if let Some(told) = refused_child(record, &cause) {
-            let messages = Messages {
-                first: vec![told],
-                ..Messages::default()
-            };
-            return Self { index, messages };
-        }
         let rejected = sender.map(|(id, topic)| {
             let cause = Failure::new(FailureKind::Permanent, cause.code, &cause.message);
             render::rejected(&id, topic.as_deref(), record.trace(), cause, now)
@@ -116,21 +106,6 @@ impl ToSend {
         };
         Self { index, messages }
     }
-}
-
-/// The message to the parent of a child order that is refused; `None` if the record is none.
-fn refused_child(record: &InputRecord, cause: &Cause) -> Option<Envelope> {
-    let event = OrderEvent::decode(record.value.as_deref()).ok()?;
-    let parent = event.child?.parent;
-    let priority = match record.topic == topics::ORDERS_HIGH {
-        true => Priority::High,
-        false => Priority::Normal,
-    };
-    let failure = Failure::new(FailureKind::Permanent, cause.code, &cause.message);
-    let trace = record.trace();
-    let end = ChildEnd::Undone { cause: failure };
-    let child = &event.order_id;
-    Some(render::end_of_child(&parent, child, priority, trace, end))
 }
 
 impl<S, B, C> Submission<S, B, C>

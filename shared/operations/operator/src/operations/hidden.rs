@@ -69,9 +69,6 @@ impl Hidden {
         for step in &mut order.steps {
             step.callback = None;
         }
-        if let Some(parent) = &mut order.parent {
-            parent.hide_token();
-        }
         if self.is_empty() {
             return Ok(order);
         }

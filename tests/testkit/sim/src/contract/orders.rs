@@ -7,8 +7,8 @@ use triad_core::children::Parent;
 use triad_core::order::Claim;
 use triad_core::received::KeptEvent;
 use triad_core::{
-    Accepted, Attempt, CallbackSecret, ClaimId, Context, Decision, Event, Failure, FailureKind,
-    Order, OrderId, Overdue, ProcessState, StepState, Timestamp, Timing, WorkflowRef, decide,
+    Accepted, Attempt, ClaimId, Context, Decision, Event, Failure, FailureKind, Order, OrderId,
+    Overdue, ProcessState, StepState, Timestamp, Timing, WorkflowRef, decide,
 };
 use triad_runtime::{Created, NewOrder, StateStore, Write, Written};
 use triad_workflow::{Limits, StepId, Workflow};
@@ -35,7 +35,6 @@ fn parent() -> Parent {
         order_id: OrderId::new("parent").expect("an id"),
         number: 17,
         attempt: 2,
-        token: CallbackSecret([1, 2]).token(&step),
         depth: 1,
         step,
     }

@@ -1,0 +1,268 @@
+//! Child orders: the Scheduler stores those that its orders start.
+//!
+//! They do not go through Submission, whose topic waits while there is no room for more orders: a child order behind an
+//! order without room would hold up its parent, and so the room that its parent has.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use triad_core::children::{ChildEnd, ChildOrder};
+use triad_core::message::SchedulerMessage;
+use triad_core::{
+    Accepted, Envelope, Failure, FailureKind, Order, OrderId, Priority, WorkflowRef, render, topics,
+};
+use triad_workflow::Workflow;
+
+use super::{Batch, Input, Scheduler, Work};
+use crate::control::ControlStore;
+use crate::handled::Redelivery;
+use crate::metric;
+use crate::ports::{
+    Bus, Clock, Created, DefinitionStore, Entropy, NewOrder, StateStore, StoreError,
+};
+use crate::record::InputRecord;
+use crate::submission::first_due;
+
+/// What is to be done about a message of a parent.
+enum Plan {
+    /// Store this order first; then it is started, if it is accepted here.
+    Store(Box<NewOrder>, Option<Accepted>),
+    /// It is stored already, or was: see whether it still is.
+    Find,
+    /// Tell the parent that it has no such order.
+    Tell(ChildEnd),
+}
+
+impl<S, B, C, E> Scheduler<S, B, C, E>
+where
+    S: StateStore + DefinitionStore + ControlStore + Clone,
+    B: Bus,
+    C: Clock,
+    E: Entropy,
+{
+    /// Stores the child orders that these messages start, or have compensated before they were stored. Leaves the
+    /// messages that are to be decided on: all but those of child orders that are not stored, of which the parent is
+    /// told.
+    pub(super) async fn store_children(
+        &self,
+        works: Vec<Work>,
+        batch: &mut Batch<'_>,
+    ) -> Vec<Work> {
+        let is_child = |work: &Work| work.child().is_some();
+        let (children, mut ready): (Vec<_>, Vec<_>) = works.into_iter().partition(is_child);
+        if children.is_empty() {
+            return ready;
+        }
+        let (mut new, mut storing) = (Vec::new(), Vec::new());
+        let (mut known, mut told) = (Vec::new(), Vec::new());
+        for work in children {
+            match self.plan(&work, batch).await {
+                Ok(Plan::Store(order, accepted)) => {
+                    new.push(*order);
+                    storing.push((work, accepted));
+                }
+                Ok(Plan::Find) => known.push(work),
+                Ok(Plan::Tell(end)) => told.push((work, end)),
+                Err(e) => batch.redeliver(work.index, e.into()),
+            }
+        }
+        let created = match new.is_empty() {
+            true => Vec::new(),
+            false => self.store.create(new).await,
+        };
+        for ((mut work, accepted), created) in storing.into_iter().zip(created) {
+            let same = work.child().map(|child| child.parent.digest());
+            match created {
+                Ok(Created::Created | Created::WithMessages) => {
+                    if let Some(accepted) = accepted {
+                        metric::accepted(&accepted.workflow.name);
+                        work.input = Input::Message(SchedulerMessage::Accepted(accepted));
+                    }
+                    ready.push(work);
+                }
+                Ok(Created::Exists { digest }) if Some(&digest) == same.as_ref() => {
+                    ready.push(work);
+                }
+                Ok(Created::Exists { .. }) => {
+                    let why = "there is another order of this id";
+                    told.push((work, undone("conflicting-submission", why)));
+                }
+                Err(StoreError::Item(why)) => told.push((work, undone("unstorable", &why))),
+                Err(e) => batch.redeliver(work.index, e.into()),
+            }
+        }
+        ready.extend(self.find(known, &mut told, batch).await);
+        self.tell(told, batch).await;
+        ready
+    }
+
+    /// What a message of a parent asks for, by the definition of the workflow.
+    async fn plan(&self, work: &Work, batch: &Batch<'_>) -> Result<Plan, StoreError> {
+        let Some(child) = work.child() else {
+            return Ok(Plan::Find);
+        };
+        if child.undo.is_some_and(|undo| undo.was_processed) {
+            return Ok(Plan::Find);
+        }
+        let now = self.clock.now();
+        let version = match &child.version {
+            Some(hash) => Some(WorkflowRef {
+                name: child.workflow.clone(),
+                hash: hash.clone(),
+            }),
+            None => self.definitions.current(&child.workflow, now).await?,
+        };
+        let Some(version) = version else {
+            let why = format!("there is no workflow {}", child.workflow);
+            return Ok(Plan::Tell(undone("unknown-workflow", &why)));
+        };
+        let workflow = match self.definitions.pinned(&version, now).await {
+            Ok(workflow) => Some(workflow),
+            // What is undone needs its steps: a process that can read the definition does it.
+            Err(StoreError::Item(why)) if child.undo.is_some() => {
+                return Err(StoreError::Transient(why));
+            }
+            Err(StoreError::Item(why)) => {
+                tracing::warn!(order = %child.order_id, why, "a child order is set aside until its definition can be read");
+                None
+            }
+            Err(e) => return Err(e),
+        };
+        let details = Value::Object(child.details.clone());
+        let schema = workflow.as_ref().and_then(|w| w.details.as_ref());
+        if let Some(schema) = schema.filter(|_| child.undo.is_none()) {
+            let misfits = schema.misfits(&details).unwrap_or_default();
+            if !misfits.is_empty() {
+                let misfits: Vec<String> = misfits.iter().map(ToString::to_string).collect();
+                let end = undone("details-do-not-fit", &misfits.join("; "));
+                return Ok(Plan::Tell(end));
+            }
+        }
+        let record = &batch.records[work.index];
+        let accepted = self.accepted((child, record), version, workflow.as_deref(), &details);
+        let (order, accepted) = match (&workflow, child.undo) {
+            (Some(workflow), None) => {
+                let order = Order::new(&accepted, workflow, accepted.due);
+                (order, Some(accepted))
+            }
+            (Some(workflow), Some(_)) => {
+                let why = "its parent order was compensated before it was stored";
+                let cause = Failure::new(FailureKind::Operator, "cancelled", why);
+                (Order::never_begun(&accepted, workflow, cause), None)
+            }
+            (None, _) => (Order::unread(&accepted), None),
+        };
+        let new = NewOrder {
+            order,
+            details: Arc::new(details),
+            digest: child.parent.digest(),
+            messages: Vec::new(),
+        };
+        Ok(Plan::Store(Box::new(new), accepted))
+    }
+
+    fn accepted(
+        &self,
+        (child, record): (&ChildOrder, &InputRecord),
+        version: WorkflowRef,
+        workflow: Option<&Workflow>,
+        details: &Value,
+    ) -> Accepted {
+        let now = self.clock.now();
+        let own = workflow.and_then(|workflow| workflow.order_timeout);
+        let within = child.order_timeout.into_iter().chain(own).min();
+        let deadline = within.map(|within| now.plus(within));
+        let due = now.plus(first_due(workflow, &self.settings.timing));
+        let traces = &self.settings.traces;
+        let trace = traces.of_submission(&child.order_id, record.trace());
+        Accepted {
+            order_id: child.order_id.clone(),
+            workflow: version,
+            priority: lane(&record.topic),
+            reply_topic: None,
+            traceparent: trace.map(|trace| trace.to_string()),
+            submitted_at: now,
+            due: deadline.map_or(due, |at| at.min(due)),
+            deadline,
+            search: workflow
+                .map(|workflow| workflow.search.of(details))
+                .unwrap_or_default(),
+            parent: Some(Box::new(child.parent.clone())),
+            details: details.clone(),
+        }
+    }
+
+    /// Those of these child orders that are still stored; the parents of the others are to be told.
+    async fn find(
+        &self,
+        known: Vec<Work>,
+        told: &mut Vec<(Work, ChildEnd)>,
+        batch: &mut Batch<'_>,
+    ) -> Vec<Work> {
+        if known.is_empty() {
+            return Vec::new();
+        }
+        let ids: Vec<OrderId> = known.iter().map(|work| work.id.clone()).collect();
+        let mut found = Vec::with_capacity(known.len());
+        for (work, stored) in known.into_iter().zip(self.store.load(ids).await) {
+            match stored {
+                Ok(None) => {
+                    let why = "its record has expired, so that it cannot be compensated";
+                    let cause = Failure::new(FailureKind::Permanent, "expired", why);
+                    told.push((work, ChildEnd::Kept { cause }));
+                }
+                Ok(Some(_)) | Err(StoreError::Item(_)) => found.push(work),
+                Err(e) => batch.redeliver(work.index, e.into()),
+            }
+        }
+        found
+    }
+
+    /// Tells parents the ends of child orders that are not stored.
+    async fn tell(&self, told: Vec<(Work, ChildEnd)>, batch: &mut Batch<'_>) {
+        if told.is_empty() {
+            return;
+        }
+        let message = |(work, end): &(Work, ChildEnd)| -> Option<Envelope> {
+            let (child, record) = (work.child()?, &batch.records[work.index]);
+            let (priority, trace) = (lane(&record.topic), record.trace());
+            let (parent, id) = (&child.parent, &child.order_id);
+            Some(render::end_of_child(
+                parent,
+                id,
+                priority,
+                trace,
+                end.clone(),
+            ))
+        };
+        let messages = told.iter().filter_map(message).collect();
+        for ((work, _), sent) in told.iter().zip(self.bus.publish(messages).await) {
+            if let Err(e) = sent {
+                batch.redeliver(work.index, Redelivery::from(e));
+            }
+        }
+    }
+}
+
+impl Work {
+    /// The message of a parent, if it is one.
+    fn child(&self) -> Option<&ChildOrder> {
+        match &self.input {
+            Input::Message(SchedulerMessage::Child(child)) => Some(child),
+            _ => None,
+        }
+    }
+}
+
+fn lane(topic: &str) -> Priority {
+    match topic == topics::SCHEDULER_HIGH {
+        true => Priority::High,
+        false => Priority::Normal,
+    }
+}
+
+fn undone(code: &str, why: &str) -> ChildEnd {
+    ChildEnd::Undone {
+        cause: Failure::new(FailureKind::Permanent, code, why),
+    }
+}
