@@ -110,7 +110,7 @@ pub enum ChildEnd {
         /// Why.
         cause: Failure,
     },
-    /// It cannot be compensated any more: it has passed its point of no return.
+    /// It cannot be compensated any more: it has passed its point of no return, or its record has expired.
     Kept {
         /// Why.
         cause: Failure,
@@ -197,8 +197,10 @@ pub struct Child {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "StoredChildren", into = "StoredChildren")]
 pub struct Children {
-    /// When the first was started.
+    /// When the first was started, or compensated.
     pub since: Timestamp,
+    /// The highest [attempt](Child::attempt) that any of them has had, also in a place that there is no more.
+    pub newest: u32,
     /// The child orders, at most [`MAX_INSTANCES`](triad_workflow::check::MAX_INSTANCES).
     pub all: Vec<Child>,
 }
@@ -263,6 +265,8 @@ pub fn child_id(parent: &OrderId, step: &StepId, number: Option<u32>, attempt: u
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct StoredChildren {
     since: Timestamp,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    newest: u32,
     all: String,
     /// Outputs in the record, by the number of the child order.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -276,6 +280,7 @@ impl From<Children> for StoredChildren {
     fn from(children: Children) -> Self {
         let mut stored = Self {
             since: children.since,
+            newest: children.newest,
             all: String::new(),
             outputs: BTreeMap::new(),
             digests: BTreeMap::new(),
@@ -308,6 +313,7 @@ impl TryFrom<StoredChildren> for Children {
     fn try_from(stored: StoredChildren) -> Result<Self, NotChildren> {
         let StoredChildren {
             since,
+            newest,
             all: letters,
             mut outputs,
             mut digests,
@@ -341,7 +347,7 @@ impl TryFrom<StoredChildren> for Children {
             };
             all.push(Child { state, attempt: 0 });
         }
-        Ok(Self { since, all })
+        Ok(Self { since, newest, all })
     }
 }
 
@@ -378,6 +384,7 @@ mod tests {
         let large = json!("x".repeat(MAX_INLINE_BYTES));
         let children = Children {
             since: Timestamp(7),
+            newest: 12,
             all: vec![
                 child(ChildState::Processed(output(json!({"b": 1}))), 0),
                 child(ChildState::Processed(output(large)), 12),

@@ -11,7 +11,7 @@ use triad_workflow::{EvalError, Millis, Run, StepIndex};
 
 use super::{
     Decision, Draft, Halt, Reason, Taken, compensate, give_up, next_position, next_version,
-    operate, push_step_completed, transition, undefined,
+    operate, push_step_completed, stop, transition, undefined,
 };
 use crate::children::{
     Child, ChildEnd, ChildEnded, ChildState, Children, MAX_DEPTH, MAX_JOINED_BYTES, Parent, output,
@@ -63,32 +63,42 @@ pub(super) fn start(
 /// The child orders of a step that begins or is done again. Those that are under way or Processed stay; every other one
 /// is another order than before.
 fn again(known: Option<Children>, count: usize, now: Timestamp) -> Children {
-    let since = known
-        .as_ref()
-        .filter(|c| c.count(is_running) > 0)
-        .map(|c| c.since);
-    let mut all = known.map(|known| known.all).unwrap_or_default();
-    let newest = all.iter().map(|child| child.attempt + 1).max().unwrap_or(0);
-    // Of a list that has become shorter, what was started stays known.
-    let known = all.iter().rposition(|child| child.state.may_have_effect());
-    all.resize_with(count.max(known.map_or(0, |last| last + 1)), || Child {
+    let Some(known) = known else {
+        let first = Child {
+            state: ChildState::Waiting,
+            attempt: 0,
+        };
+        return Children {
+            since: now,
+            newest: 0,
+            all: vec![first; count],
+        };
+    };
+    let since = match known.count(is_running) {
+        0 => now,
+        _ => known.since,
+    };
+    let next = Child {
         state: ChildState::Waiting,
-        attempt: newest,
-    });
+        attempt: known.newest + 1,
+    };
+    let mut all = known.all;
+    // Of a list that has become shorter, what has an effect stays known.
+    let last = all.iter().rposition(|child| child.state.may_have_effect());
+    all.resize(count.max(last.map_or(0, |last| last + 1)), next.clone());
     for child in &mut all {
         match child.state {
             ChildState::Waiting | ChildState::Running | ChildState::Processed(_) => {}
             ChildState::Failed
             | ChildState::Compensating { .. }
             | ChildState::Compensated
-            | ChildState::Kept => {
-                child.state = ChildState::Waiting;
-                child.attempt += 1;
-            }
+            | ChildState::Kept => *child = next.clone(),
         }
     }
+    let newest = all.iter().map(|child| child.attempt).max();
     Children {
-        since: since.unwrap_or(now),
+        since,
+        newest: newest.unwrap_or(0).max(known.newest),
         all,
     }
 }
@@ -307,6 +317,13 @@ pub(super) fn ended(
         (ChildState::Running, ChildEnd::Undone { cause }) if !is_compensating => {
             (ChildState::Failed, Some(cause))
         }
+        (ChildState::Running, ChildEnd::Kept { cause }) if !is_compensating => {
+            // Nobody knows how it has ended: an operator has to find out.
+            let failure = cause.clone().in_step(&record.step);
+            record.error = Some(failure.clone());
+            stop(&mut next, failure, now);
+            return Ok(Taken::Ended(next));
+        }
         (ChildState::Compensating { .. }, ChildEnd::Undone { .. }) => {
             (ChildState::Compensated, None)
         }
@@ -387,6 +404,7 @@ pub(super) fn compensate(
     let record = &mut order.steps[index];
     let mut children = record.children.take().unwrap_or(Children {
         since: now,
+        newest: 0,
         all: Vec::new(),
     });
     let is_new = children.count(ChildState::is_compensating) == 0;
@@ -427,27 +445,44 @@ fn compensate_next(
     });
     if children.count(ChildState::is_compensating) == 0 {
         let is_kept = children.count(|is| *is == ChildState::Kept) > 0;
-        let StepState::Compensating { work, applied } = record.state.clone() else {
-            return Ok(());
-        };
-        let (attempt, since) = match work {
-            Work::Parked { attempt, since, .. } => (attempt, Some(since)),
-            other => (other.attempt(), None),
-        };
-        record.state = match is_kept {
-            true => StepState::NotCompensated { attempt, applied },
-            false => StepState::Compensated {
-                applied,
-                attempt,
-                started: since,
-                finished: now,
-            },
-        };
+        ended_compensating(order, index, is_kept, now);
         return Ok(());
     }
     // A message that has a child order compensated needs no details, so that there is always one.
     order.ask_children(ctx, index, numbers)?.unwrap_or(());
     Ok(())
+}
+
+/// Ends the compensation of a step; an operator is needed if a child order cannot be compensated.
+fn ended_compensating(order: &mut Draft, index: StepIndex, is_kept: bool, now: Timestamp) {
+    let record = &mut order.steps[index];
+    let StepState::Compensating {
+        work: Work::Parked { attempt, since, .. },
+        applied,
+    } = record.state.clone()
+    else {
+        return;
+    };
+    if !is_kept {
+        record.state = StepState::Compensated {
+            applied,
+            attempt,
+            started: Some(since),
+            finished: now,
+        };
+        return;
+    }
+    record.state = StepState::NotCompensated { attempt, applied };
+    let failure = record.error.clone();
+    let line = Incident {
+        attempt: Some(attempt),
+        started: Some(since),
+        ..Incident::new(IncidentKind::CompensationFailed, now)
+    };
+    order.note(match failure {
+        Some(failure) => line.of(&failure),
+        None => line,
+    });
 }
 
 /// One child order less to compensate.
@@ -464,7 +499,7 @@ fn compensated_one(
         release(&mut next.steps[index]);
     }
     compensate::advance(ctx, &mut next, now)?;
-    Ok(Taken::Compensated(next))
+    Ok(Taken::Ended(next))
 }
 
 /// Decides that a child order is compensated, because its parent is. It tells its parent what has become of it.

@@ -218,7 +218,10 @@ pub fn decide(
         });
     }
     let identity = identity(&event);
-    if identity.is_some() && order.outbox.dedup_key == identity {
+    // A parent may ask for an end as often as it likes.
+    let asks_for_end =
+        order.parent.is_some() && order.state.is_finished() && matches!(event, Event::Claim(..));
+    if identity.is_some() && order.outbox.dedup_key == identity && !asks_for_end {
         return Ok(Decision::Repeat);
     }
     let decision = match by_state(ctx, order, event, now) {
@@ -360,7 +363,7 @@ fn taken(ctx: &Context<'_>, taken: Taken, now: Timestamp) -> Result<Decision, Ne
             forward::advance(ctx, &mut next, now)?;
             transition(ctx, next, now)
         }
-        Taken::Compensated(next) => transition(ctx, next, now),
+        Taken::Ended(next) => transition(ctx, next, now),
     })
 }
 

@@ -271,12 +271,15 @@ fn a_child_order_tells_its_parent_alone_how_it_has_ended() {
     // Asked again, it tells it again.
     s.when(Event::Confirmed);
     assert_eq!(told(&s), None);
-    s.claim();
-    assert!(matches!(told(&s), Some(ChildEnd::Undone { .. })));
+    for _ in 0..2 {
+        s.claim();
+        assert!(matches!(told(&s), Some(ChildEnd::Undone { .. })));
+        s.sent();
+    }
     assert_eq!(
         s.tries(Action::Resubmit { input: None }),
         Then::Refused(triad_core::OperationRefusal::Already(
-            "told to its parent order as compensated (resubmit the parent)",
+            "told to its parent order as undone (resubmit the parent)",
         ))
     );
 }
@@ -303,6 +306,14 @@ fn a_child_order_is_compensated_for_its_parent_wherever_it_is() {
 }
 
 #[test]
+fn an_order_whose_child_order_has_expired_before_its_end_was_known_stops() {
+    let mut s = running(2);
+    let cause = Failure::new(FailureKind::Permanent, "expired", "its record has expired");
+    s.child_ends("b", 1, ChildEnd::Kept { cause });
+    assert_eq!((s.state(), children(&s).as_str()), ("Error", "rr"));
+}
+
+#[test]
 fn a_child_order_past_its_point_of_no_return_says_so_and_goes_on() {
     let pivot = LINE
         .replace("\"action\": \"do-a\", \"compensation\": {\"action\": \"compensate-a\", \"input\": {\"of\": \"${output}\"}}", "\"action\": \"do-a\", \"point_of_no_return\": true")
@@ -323,6 +334,8 @@ fn a_child_order_that_is_closed_by_hand_ends_for_its_parent() {
     s.claim().refuse("a");
     assert_eq!((s.state(), told(&s)), ("Error", None));
     s.acts(Action::Close);
+    let resubmitted = s.tries(Action::Resubmit { input: None });
+    assert!(matches!(resubmitted, Then::Refused(_)));
     assert!(matches!(told(&s), Some(ChildEnd::Undone { .. })));
 }
 

@@ -80,8 +80,11 @@ where
                     }
                     ready.push(work);
                 }
-                Ok(Created::Exists { digest }) if Some(&digest) == same.as_ref() => {
-                    ready.push(work);
+                // Without a digest its details have expired, and its record may have.
+                Ok(Created::Exists { digest })
+                    if digest.is_empty() || Some(&digest) == same.as_ref() =>
+                {
+                    known.push(work);
                 }
                 Ok(Created::Exists { .. }) => {
                     let why = "there is another order of this id";
@@ -207,7 +210,7 @@ where
         for (work, stored) in known.into_iter().zip(self.store.load(ids).await) {
             match stored {
                 Ok(None) => {
-                    let why = "its record has expired, so that it cannot be compensated";
+                    let why = "its record has expired: it is not known how it ended, or cannot be compensated";
                     let cause = Failure::new(FailureKind::Permanent, "expired", why);
                     told.push((work, ChildEnd::Kept { cause }));
                 }

@@ -175,7 +175,12 @@ impl State {
         let Some(step) = workflow.steps.iter().find(|step| step.id == *id) else {
             return;
         };
-        let mut reads = step.expressions().flat_map(|expression| expression.steps());
+        let failed = step.expressions().filter(|expression| {
+            cause
+                .message
+                .contains(&format!("`{}`", expression.source()))
+        });
+        let mut reads = failed.flat_map(|expression| expression.steps());
         let was_done = |id: &String| {
             let record = before.steps.iter().find(|s| s.step.as_str() == id);
             record.is_some_and(|record| record.state.output().is_some())

@@ -26,14 +26,15 @@ pub(super) fn resubmit(
 ) -> Result<Draft, Halt> {
     check_unsent_statuses(order)?;
     let mut next = next_version(order, Writer::Operator);
+    let is_told = matches!(order.state, ProcessState::Compensated { .. }) || order.closed.is_some();
     match &order.state {
-        ProcessState::Error { .. } => history::change_each(&mut next, now, try_again),
-        ProcessState::Compensated { .. } if order.parent.is_some() => {
+        _ if order.parent.is_some() && is_told => {
             return Err(OperationRefusal::Already(
-                "told to its parent order as compensated (resubmit the parent)",
+                "told to its parent order as undone (resubmit the parent)",
             )
             .into());
         }
+        ProcessState::Error { .. } => history::change_each(&mut next, now, try_again),
         ProcessState::Compensated { .. } => {
             left_in_doubt(ctx, order)?;
             history::change_each(&mut next, now, restart_with_new_key);
