@@ -3,6 +3,7 @@
 mod commands;
 mod connections;
 mod far;
+mod lines;
 mod mcp;
 mod output;
 mod project_changes;
