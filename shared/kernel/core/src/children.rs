@@ -155,6 +155,8 @@ pub struct Child {
 pub struct Children {
     /// When the first was started.
     pub since: Timestamp,
+    /// Whether there is one for each element of a list, and not one alone: their ids then have numbers.
+    pub is_list: bool,
     /// The child orders, at most [`MAX_INSTANCES`](triad_workflow::check::MAX_INSTANCES).
     pub all: Vec<Child>,
 }
@@ -170,6 +172,22 @@ impl Children {
     #[must_use]
     pub fn may_have_effect(&self) -> bool {
         self.all.iter().any(|child| child.state.may_have_effect())
+    }
+
+    /// The ids of those in a state, in their order, for the parent order and its step.
+    pub fn ids<'a>(
+        &'a self,
+        parent: &'a OrderId,
+        step: &'a StepId,
+        is: impl Fn(&ChildState) -> bool + 'a,
+    ) -> impl Iterator<Item = OrderId> + 'a {
+        let numbered = (0..).zip(&self.all);
+        numbered
+            .filter(move |(_, child)| is(&child.state))
+            .map(move |(number, child)| {
+                let number = self.is_list.then_some(number);
+                child_id(parent, step, number, child.attempt)
+            })
     }
 
     /// What they have brought, in their order.
@@ -220,6 +238,9 @@ pub fn child_id(parent: &OrderId, step: &StepId, number: Option<u32>, attempt: u
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct StoredChildren {
     since: Timestamp,
+    /// Whether it is one alone, and not one for each element of a list.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    alone: bool,
     all: String,
     /// Outputs in the record, by the number of the child order.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -233,6 +254,7 @@ impl From<Children> for StoredChildren {
     fn from(children: Children) -> Self {
         let mut stored = Self {
             since: children.since,
+            alone: !children.is_list,
             all: String::new(),
             outputs: BTreeMap::new(),
             digests: BTreeMap::new(),
@@ -265,6 +287,7 @@ impl TryFrom<StoredChildren> for Children {
     fn try_from(stored: StoredChildren) -> Result<Self, NotChildren> {
         let StoredChildren {
             since,
+            alone,
             all: letters,
             mut outputs,
             mut digests,
@@ -296,7 +319,11 @@ impl TryFrom<StoredChildren> for Children {
             };
             all.push(Child { state, attempt: 0 });
         }
-        Ok(Self { since, all })
+        Ok(Self {
+            since,
+            is_list: !alone,
+            all,
+        })
     }
 }
 
@@ -333,6 +360,7 @@ mod tests {
         let large = json!("x".repeat(MAX_INLINE_BYTES));
         let children = Children {
             since: Timestamp(7),
+            is_list: true,
             all: vec![
                 child(ChildState::Processed(output(json!({"b": 1}))), 0),
                 child(ChildState::Processed(output(large)), 12),
@@ -349,6 +377,17 @@ mod tests {
         assert_eq!(stored["outputs"], json!({"0": {"b": 1}}));
         let read: Children = serde_json::from_value(stored).expect("children");
         assert_eq!(read, children);
+        let ids = |children: &Children, parent: &str| -> Vec<String> {
+            let parent = OrderId::new(parent).expect("an id");
+            let step = step("ship");
+            let ids = children.ids(&parent, &step, |is| *is == ChildState::Running);
+            ids.map(|id| id.to_string()).collect()
+        };
+        assert_eq!(ids(&read, "o-1"), ["o-1:ship:2~3"]);
+        let alone = json!({"since": 7, "alone": true, "all": "r"});
+        let read: Children = serde_json::from_value(alone.clone()).expect("children");
+        assert_eq!(ids(&read, "o-1"), ["o-1:ship"]);
+        assert_eq!(serde_json::to_value(&read).expect("JSON"), alone);
         for bad in ["x", "1w", "w99999999999"] {
             let stored = json!({"since": 7, "all": bad});
             assert!(serde_json::from_value::<Children>(stored).is_err(), "{bad}");

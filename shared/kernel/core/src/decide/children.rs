@@ -59,7 +59,7 @@ pub(super) fn start(
         .children
         .as_ref()
         .is_none_or(|c| c.count(is_running) == 0);
-    let children = again(record.children.take(), count, now);
+    let children = again(record.children.take(), run, count, now);
     park(
         record,
         children,
@@ -71,7 +71,7 @@ pub(super) fn start(
 
 /// The child orders of a step that begins or is done again. Those that are under way or Processed stay; every other one
 /// is another order than before.
-fn again(known: Option<Children>, count: usize, now: Timestamp) -> Children {
+fn again(known: Option<Children>, run: &Run, count: usize, now: Timestamp) -> Children {
     let since = known
         .as_ref()
         .filter(|c| c.count(is_running) > 0)
@@ -98,6 +98,7 @@ fn again(known: Option<Children>, count: usize, now: Timestamp) -> Children {
     }
     Children {
         since: since.unwrap_or(now),
+        is_list: run.each.is_some(),
         all,
     }
 }
@@ -412,6 +413,7 @@ pub(super) fn compensate(
     let record = &mut order.steps[index];
     let mut children = record.children.take().unwrap_or(Children {
         since: now,
+        is_list: false,
         all: Vec::new(),
     });
     let is_new = children.count(|is| *is == ChildState::Compensating) == 0;
