@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result};
 use clap::Args;
 use serde_json::Value;
-use triad_core::{Order, Timing};
+use triad_core::{Order, OrderId, Timing};
+use triad_operator::children::{self, ChildrenView};
 use triad_operator::json;
 use triad_operator::next;
 use triad_operator::operations::{Form as _, GetOrder, GetWorkflow};
@@ -140,6 +141,10 @@ pub fn print(order: &Order, timing: &Timing) {
         let head = if at == 0 { "Search" } else { "" };
         println!("{head:<10} {key}");
     }
+    if let Some(parent) = &order.parent {
+        let place = children::place(order, parent);
+        println!("Parent     {}, {place}", parent.order_id);
+    }
     println!("Submitted  {}", moment(order.submitted_at));
     if let Some(at) = order.state.finished_at() {
         let took = at.since(order.submitted_at);
@@ -190,6 +195,9 @@ pub fn print(order: &Order, timing: &Timing) {
         ]);
     }
     steps.print();
+    for line in child_lines(order) {
+        println!("{line}");
+    }
     println!();
     let mut table = output::table(["Time", "What"]);
     for TimelineEntry { at, what } in timeline(order) {
@@ -199,6 +207,31 @@ pub fn print(order: &Order, timing: &Timing) {
     for gap in gaps(order) {
         println!("(nothing is kept of {gap})");
     }
+}
+
+/// How the child orders of an order stand, step by step, and which of them to look at; none if it has none.
+fn child_lines(order: &Order) -> Vec<String> {
+    let mut lines = Vec::new();
+    for step in &order.steps {
+        let Some(children) = ChildrenView::of(order, step) else {
+            continue;
+        };
+        lines.push(format!("{}: {children}", step.step));
+        for some in children.named() {
+            let ids: Vec<&str> = some.ids.iter().map(OrderId::as_str).collect();
+            let more = match some.more {
+                0 => String::new(),
+                more => format!(", and {more} more"),
+            };
+            lines.push(format!("  {}: {}{more}", some.state, ids.join(", ")));
+        }
+    }
+    if !lines.is_empty() {
+        let all = command(["triad", "list", "--parent", order.id.as_str()]);
+        lines.push(format!("  all of them: {all}"));
+        lines.insert(0, String::new());
+    }
+    lines
 }
 
 /// The next events of an order, and the commands that an operator may type.
@@ -216,4 +249,37 @@ pub fn next_lines(order: &Order, timing: &Timing) -> Vec<String> {
         }
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use triad_core::Timestamp;
+    use triad_workflow::{Limits, Workflow};
+
+    use super::*;
+
+    #[test]
+    fn of_child_orders_the_counts_are_shown_and_ten_ids_of_each_kind() {
+        let definition = json!({"workflow": "w", "steps": [{"id": "ship", "for_each": "details.lines",
+            "agent": "carrier", "action": "book", "compensation": "none"}]});
+        let definition = serde_json::from_value(definition).expect("a definition");
+        let workflow = Workflow::compile(definition, &Limits::published()).expect("it is sound");
+        let accepted = json!({"order_id": "parts-1", "workflow": format!("w@{}", workflow.hash),
+            "submitted_at": 0, "due": 1, "details": {}});
+        let accepted = serde_json::from_value(accepted).expect("an order");
+        let mut order = Order::new(&accepted, &workflow, Timestamp(0));
+        assert_eq!(child_lines(&order), [""; 0]);
+        let children = json!({"since": 7, "all": format!("pf{}", "r".repeat(11))});
+        order.steps[0].children = serde_json::from_value(children).expect("children");
+        let ids: Vec<String> = (2..12).map(|n| format!("parts-1:ship:{n}")).collect();
+        let lines = [
+            "",
+            "ship: 13 child orders: 1 Processed, 1 failed, 11 under way",
+            "  failed: parts-1:ship:1",
+            &format!("  under way: {}, and 1 more", ids.join(", ")),
+            "  all of them: triad list --parent parts-1",
+        ];
+        assert_eq!(child_lines(&order), lines);
+    }
 }

@@ -1,6 +1,7 @@
 //! An order's workflow as text: a line for each step, indented further the later it may run.
 
 use triad_core::Order;
+use triad_operator::children::ChildrenView;
 use triad_operator::timeline::state_in_words;
 use triad_workflow::Workflow;
 
@@ -36,7 +37,12 @@ pub fn lines(order: &Order, workflow: &Workflow) -> Vec<String> {
             } else {
                 ""
             };
-            let line = format!("{name:<width$}   {state:<12}{after}{pivot}");
+            let orders = match (ChildrenView::of(order, record), step.run()) {
+                (Some(children), _) => format!("   {children}"),
+                (None, Some(_)) => format!("   {}", step.kind),
+                (None, None) => String::new(),
+            };
+            let line = format!("{name:<width$}   {state:<12}{after}{pivot}{orders}");
             line.trim_end().to_owned()
         };
     steps.map(line).collect()

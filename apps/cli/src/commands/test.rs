@@ -15,7 +15,7 @@ use triad_runtime::Call;
 use triad_workflow::moment::{Tz, moment};
 use triad_workflow::service::fit;
 use triad_workflow::{
-    EvalError, Expression, Limits, Millis, Scope, Step, StepKind, Template, Timer, Workflow,
+    EvalError, Expression, Limits, Millis, Run, Scope, Step, StepKind, Template, Timer, Workflow,
     nearest,
 };
 
@@ -283,6 +283,7 @@ fn step(
     };
     let mut shown = match step.call() {
         Some(call) => json!({"step": id, "agent": call.agent.as_str(), "action": call.action}),
+        None if step.run().is_some() => json!({"step": id, "runs": step.kind.to_string()}),
         None => json!({"step": id, "waits": step.kind.to_string()}),
     };
     let mut is_good = !matches!(when, Some(Computed::Fails(..)));
@@ -315,13 +316,20 @@ fn step(
             }
             StepKind::Run(run) => Some(match &run.each {
                 None => ("details", rendered(&run.details)),
-                Some(each) => ("for_each", rendered(&each.list)),
+                Some(each) => ("for_each", named_list(rendered(&each.list))),
             }),
             StepKind::Timer(Timer::For(_)) | StepKind::Await(_) => None,
         };
         if let Some((name, computed)) = &computed {
             is_good &= !matches!(computed, Computed::Fails(..));
             show(name, computed, None, &at, &mut shown, &mut lines);
+        }
+        if let (Some(run), Some((_, computed))) = (step.run(), &computed)
+            && let Some(first) = first_of(run, computed, scope(None), &outputs.placeholders)
+        {
+            is_good &= !matches!(first, Computed::Fails(..));
+            let name = "details of the first";
+            show(name, &first, None, &at, &mut shown, &mut lines);
         }
         let played = match (outputs.given.get(id), &step.kind, &computed) {
             (Some(output), ..) => Some(Ok(output.clone())),
@@ -375,6 +383,32 @@ fn step(
         println!("{}", lines.join("\n"));
     }
     Ok(is_good)
+}
+
+/// The details of the child order for the first element of a list; `None` if the step has no list, or nothing is in it.
+fn first_of(run: &Run, list: &Computed, scope: Scope, placeholders: &[String]) -> Option<Computed> {
+    let (each, Computed::Value(Value::Array(items), open)) = (run.each.as_ref()?, list) else {
+        return None;
+    };
+    let scope = scope.with(&each.item, items.first()?);
+    let mut first = render(&run.details, &scope.with("index", &0.into()), placeholders);
+    if let Computed::Value(_, of) = &mut first {
+        of.extend(open.iter().cloned());
+        of.sort();
+        of.dedup();
+    }
+    Some(first)
+}
+
+/// The computed list of a `for_each`, or why it is none.
+fn named_list(computed: Computed) -> Computed {
+    match &computed {
+        Computed::Value(Value::Array(_), _) => computed,
+        Computed::Value(other, open) if open.is_empty() => {
+            Computed::Fails(None, format!("is {other}, and has to be a list"))
+        }
+        _ => computed,
+    }
 }
 
 /// The output of a step, from the answer to its action in `--answers`; `None` if there is no such answer. The error

@@ -9,7 +9,7 @@ use serde_json::json;
 use triad_core::Timing;
 use triad_core::worst_case::WorstCase;
 use triad_workflow::load::{self, LoadError};
-use triad_workflow::{Limits, Millis, Workflow};
+use triad_workflow::{Limits, Millis, Run, Workflow};
 
 use crate::output::{Usage, print_line};
 use crate::user_files::{self, AGENTS};
@@ -118,13 +118,24 @@ fn show(file: &Path, workflow: &Workflow, args: &ValidateArgs) -> Result<()> {
         workflow.name,
         workflow.hash
     );
+    let runs = workflow.steps.iter().any(|step| step.run().is_some());
+    let without = if runs {
+        ", without its child orders"
+    } else {
+        ""
+    };
     println!(
-        "  {} steps; at worst {} calls an order",
+        "  {} steps; at worst {} calls an order{without}",
         workflow.steps.len(),
         workflow.worst_case_calls()
     );
+    for step in &workflow.steps {
+        if let Some(run) = step.run() {
+            println!("  {}: {}", step.id, in_words(run));
+        }
+    }
     println!(
-        "  at worst {} until it is processed, {} more to compensate it; waits for a service that may not be called come on top",
+        "  at worst {} until it is processed, {} more to compensate it{without}; waits for a service that may not be called come on top",
         worst.processed, worst.compensated
     );
     println!(
@@ -140,6 +151,26 @@ fn show(file: &Path, workflow: &Workflow, args: &ValidateArgs) -> Result<()> {
         println!("  warning: {warning}");
     }
     Ok(())
+}
+
+/// What a step runs: `for each element of details.lines, at most 10 at once, tolerates 0`, and the workflow if it has a
+/// name of its own.
+fn in_words(run: &Run) -> String {
+    let of = match run.version {
+        // A part of the workflow, which Triad has named.
+        Some(_) => String::new(),
+        None => format!("an order of {}", run.workflow),
+    };
+    let Some(each) = &run.each else {
+        return of;
+    };
+    let list = each.list.expressions();
+    let list = list.first().map_or("a list", |list| list.source());
+    let what = if of.is_empty() { of } else { format!("{of} ") };
+    format!(
+        "{what}for each element of {list}, at most {} at once, tolerates {}",
+        each.at_once, each.tolerate
+    )
 }
 
 /// Runs `triad schema`: prints the JSON Schema of workflow files, or of descriptions. The exit code is always 0.

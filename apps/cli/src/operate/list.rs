@@ -21,7 +21,7 @@ use crate::connection::StoreArgs;
 use crate::output::{self, count, count_text, print_line, relative_time};
 use crate::place::Place;
 
-/// List orders, by search key, by state, by cause and by age
+/// List orders, by search key, by state, by cause, by age and by parent order
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   triad list --state Error
@@ -29,6 +29,7 @@ use crate::place::Place;
   triad list --cause 'permanent/charge-payment/*' --older-than 1h --json
   triad list --state Compensating --limit 20
   triad list --search customer=ALFKI --workflow order-fulfilment
+  triad list --parent 10248 --state Error
 
 Orders with a search key, which their workflow declares with `search:`, are found by the whole value,
 the one that was submitted last first. Orders in Error, CompensationFailed or paused are found through an index, and so are orders under

@@ -136,3 +136,35 @@ async fn files_that_are_wrong_end_with_2_and_say_why() {
         ran.err
     );
 }
+
+#[tokio::test]
+async fn of_a_for_each_the_list_and_the_details_of_the_first_child_order_are_shown() {
+    let files = Files::new();
+    let workflow = "workflow: parts
+steps:
+  - id: ship
+    for_each: { in: details.lines, as: line, tolerate: 1 }
+    run: { workflow: parcel, details: { sku: \"${line.sku}\", at: \"${index}\" } }
+";
+    let workflow = files.write("parts.yaml", workflow);
+    let ran = triad(&["validate", &workflow], &[], b"").await.good();
+    let said = "ship: an order of parcel for each element of details.lines, at most 10 at once, tolerates 1";
+    assert!(ran.out.contains(said), "{}", ran.out);
+    let tried = async |details: Value| {
+        let order = files.write("order.json", &details.to_string());
+        triad(&["test", "--json", &workflow, &order], &[], b"").await
+    };
+    let ran = tried(json!({"lines": [{"sku": "a"}, {"sku": "b"}]}))
+        .await
+        .good();
+    let ship = &ran.json_lines()[0];
+    assert_eq!(ship["for_each"], json!([{"sku": "a"}, {"sku": "b"}]));
+    assert_eq!(ship["details_of_the_first"], json!({"sku": "a", "at": 0}));
+    assert_eq!(ship["runs"], "orders of parcel");
+    let ran = tried(json!({"lines": {"sku": "a"}})).await.ended(1);
+    let error = &ran.json_lines()[0]["for_each_error"];
+    assert!(
+        error["reason"].to_string().contains("has to be a list"),
+        "{error}"
+    );
+}

@@ -67,12 +67,12 @@ pub struct ChildOrder {
     pub order_timeout: Option<Millis>,
     /// Some: it is to be compensated. Absent: it is to be started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub undo: Option<Undo>,
+    pub compensate: Option<Compensate>,
 }
 
 /// What a parent knows of a child order that is to be compensated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Undo {
+pub struct Compensate {
     /// Whether it was Processed. If it is not stored any more, it cannot be compensated; otherwise one that is not
     /// stored ends without ever having begun.
     pub was_processed: bool,
@@ -106,7 +106,7 @@ pub enum ChildEnd {
         output: Value,
     },
     /// It has no effect: it is Compensated, was never accepted, or was closed by an operator.
-    Undone {
+    NoEffect {
         /// Why.
         cause: Failure,
     },
@@ -201,6 +201,8 @@ pub struct Children {
     pub since: Timestamp,
     /// The highest [attempt](Child::attempt) that any of them has had, also in a place that there is no more.
     pub newest: u32,
+    /// Whether there is one for each element of a list, and not one alone: their ids then have numbers.
+    pub is_list: bool,
     /// The child orders, at most [`MAX_INSTANCES`](triad_workflow::check::MAX_INSTANCES).
     pub all: Vec<Child>,
 }
@@ -216,6 +218,22 @@ impl Children {
     #[must_use]
     pub fn may_have_effect(&self) -> bool {
         self.all.iter().any(|child| child.state.may_have_effect())
+    }
+
+    /// The ids of those in a state, in their order, for the parent order and its step.
+    pub fn ids<'a>(
+        &'a self,
+        parent: &'a OrderId,
+        step: &'a StepId,
+        is: impl Fn(&ChildState) -> bool + 'a,
+    ) -> impl Iterator<Item = OrderId> + 'a {
+        let numbered = (0..).zip(&self.all);
+        numbered
+            .filter(move |(_, child)| is(&child.state))
+            .map(move |(number, child)| {
+                let number = self.is_list.then_some(number);
+                child_id(parent, step, number, child.attempt)
+            })
     }
 
     /// What they have brought, in their order.
@@ -267,6 +285,9 @@ struct StoredChildren {
     since: Timestamp,
     #[serde(default, skip_serializing_if = "is_zero")]
     newest: u32,
+    /// Whether it is one alone, and not one for each element of a list.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    alone: bool,
     all: String,
     /// Outputs in the record, by the number of the child order.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -281,6 +302,7 @@ impl From<Children> for StoredChildren {
         let mut stored = Self {
             since: children.since,
             newest: children.newest,
+            alone: !children.is_list,
             all: String::new(),
             outputs: BTreeMap::new(),
             digests: BTreeMap::new(),
@@ -314,6 +336,7 @@ impl TryFrom<StoredChildren> for Children {
         let StoredChildren {
             since,
             newest,
+            alone,
             all: letters,
             mut outputs,
             mut digests,
@@ -347,7 +370,12 @@ impl TryFrom<StoredChildren> for Children {
             };
             all.push(Child { state, attempt: 0 });
         }
-        Ok(Self { since, newest, all })
+        Ok(Self {
+            since,
+            newest,
+            is_list: !alone,
+            all,
+        })
     }
 }
 
@@ -385,6 +413,7 @@ mod tests {
         let children = Children {
             since: Timestamp(7),
             newest: 12,
+            is_list: true,
             all: vec![
                 child(ChildState::Processed(output(json!({"b": 1}))), 0),
                 child(ChildState::Processed(output(large)), 12),
@@ -412,6 +441,17 @@ mod tests {
         assert_eq!(stored["outputs"], json!({"0": {"b": 1}}));
         let read: Children = serde_json::from_value(stored).expect("children");
         assert_eq!(read, children);
+        let ids = |children: &Children, parent: &str| -> Vec<String> {
+            let parent = OrderId::new(parent).expect("an id");
+            let step = step("ship");
+            let ids = children.ids(&parent, &step, |is| *is == ChildState::Running);
+            ids.map(|id| id.to_string()).collect()
+        };
+        assert_eq!(ids(&read, "o-1"), ["o-1:ship:2~3"]);
+        let alone = json!({"since": 7, "alone": true, "all": "r"});
+        let read: Children = serde_json::from_value(alone.clone()).expect("children");
+        assert_eq!(ids(&read, "o-1"), ["o-1:ship"]);
+        assert_eq!(serde_json::to_value(&read).expect("JSON"), alone);
         for bad in ["x", "1w", "w99999999999"] {
             let stored = json!({"since": 7, "all": bad});
             assert!(serde_json::from_value::<Children>(stored).is_err(), "{bad}");

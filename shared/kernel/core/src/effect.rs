@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use triad_workflow::{EvalError, StepIndex};
 
 use crate::budget;
-use crate::children::{Child, ChildEnded, ChildOrder, ChildState, Parent, Undo, child_id};
+use crate::children::{Child, ChildEnded, ChildOrder, ChildState, Compensate, Parent, child_id};
 use crate::context::{Context, NeedsDetails};
 use crate::declared::{declared, poll};
 use crate::ids::{Direction, IdempotencyKey, Timestamp};
@@ -300,8 +300,8 @@ pub(crate) fn children(
     };
     let depth = order.parent.as_ref().map_or(0, |parent| parent.depth);
     let messages = asked.into_iter().map(|(number, child)| {
-        let undo = match child.state {
-            ChildState::Compensating { was_processed } => Some(Undo { was_processed }),
+        let compensate = match child.state {
+            ChildState::Compensating { was_processed } => Some(Compensate { was_processed }),
             _ => None,
         };
         let id_number = run.each.is_some().then_some(number);
@@ -316,12 +316,12 @@ pub(crate) fn children(
             },
             workflow: run.workflow.clone(),
             version: run.version.clone(),
-            details: match undo {
+            details: match compensate {
                 Some(_) => Map::new(),
                 None => details.next().unwrap_or_default(),
             },
             order_timeout: run.within,
-            undo,
+            compensate,
         }))
     });
     Ok(Ok(messages.collect()))

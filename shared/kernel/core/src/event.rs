@@ -26,7 +26,7 @@ pub enum Event {
     /// A child order of the order has ended.
     ChildEnded(Box<ChildEnded>),
     /// The order's parent is compensated: the parent that asks for the same.
-    Undo(Box<Parent>),
+    ParentCompensated(Box<Parent>),
     /// The Supervisor has found the order in the due index.
     Overdue(Overdue),
     /// The Supervisor lets an order in that was set aside: its workflow's cap has room again.
@@ -72,7 +72,7 @@ impl Event {
             Self::Received(_) => "received",
             Self::CalledBack(_) => "called-back",
             Self::ChildEnded(_) => "child-ended",
-            Self::Undo(_) => "undo",
+            Self::ParentCompensated(_) => "parent-compensated",
             Self::Overdue(_) => "overdue",
             Self::Admit => "admit",
             Self::Confirmed => "confirmed",

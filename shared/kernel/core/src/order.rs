@@ -322,7 +322,7 @@ impl Order {
         let at = accepted.submitted_at;
         let mut order = Self::new(accepted, workflow, at);
         order.outbox.entries.push(Emission::Ended {
-            end: ChildEnd::Undone {
+            end: ChildEnd::NoEffect {
                 cause: cause.clone(),
             },
         });

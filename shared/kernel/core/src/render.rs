@@ -82,7 +82,10 @@ fn wake(order: &Order) -> Envelope {
 
 /// The message that starts a child order, or has it compensated.
 fn child(order: &Order, body: &ChildOrder) -> Envelope {
-    let what = if body.undo.is_some() { "undo" } else { "start" };
+    let what = match body.compensate {
+        Some(_) => "compensate",
+        None => "start",
+    };
     Envelope::about(
         topics::scheduler(order.priority).to_owned(),
         &body.order_id,

@@ -59,6 +59,9 @@ pub struct Filter {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub search: Option<SearchKey>,
+    /// Only child orders of the order with this id. `None`: any. No index helps to find them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
     /// Only orders whose id has this text in it, at any place. `None`: any. No index helps to find them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
@@ -221,6 +224,7 @@ impl Filter {
         state
             && searched.is_none_or(|key| order.search.contains(key))
             && self.fits_id(&order.id)
+            && self.fits_parent(order)
             && self.fits_cause(order.state.cause())
             && self.fits_workflow(order.workflow.name.as_str())
             && self.fits_age(since, now)
@@ -236,6 +240,11 @@ impl Filter {
         self.id
             .as_deref()
             .is_none_or(|text| id.as_str().contains(text))
+    }
+
+    fn fits_parent(&self, order: &Order) -> bool {
+        let of = order.parent.as_ref().map(|parent| parent.order_id.as_str());
+        self.parent.is_none() || self.parent.as_deref() == of
     }
 
     fn fits_cause(&self, cause: Option<&Failure>) -> bool {

@@ -8,7 +8,7 @@
 //! | [`counts`] | counts orders by state, with a bound | one page of each shard of the indexes |
 //! | [`history`] | keeps what came and ended in the last hour and day | what [`counts`] reads, once a minute |
 //! | [`causes`] | counts the orders that need an operator by cause | the attention index |
-//! | [`order`], [`timeline`], [`next`] | shows one order, with its history and its next events | one record |
+//! | [`order`], [`timeline`], [`next`], [`children`] | shows one order, with its history, its next events and its child orders | one record |
 //! | [`inputs`] | shows the calls of an order's steps to their services | the order's details and definition |
 //! | [`correction`], [`resolving`] | makes a corrected input of the present one; compares an output with what other steps read of it | nothing |
 //! | [`bulk`], [`acts`], [`outcome`] | acts on many orders: dry run, rate, a report of each, stop between two | one record an order, and writes it |
@@ -46,6 +46,7 @@ pub mod bulk;
 pub mod campaign;
 pub mod causes;
 pub mod changes;
+pub mod children;
 pub mod correction;
 pub mod counts;
 pub mod dead_letters;

@@ -1,6 +1,7 @@
 //! The next events of an order: what happens, when, and who acts.
 
 use serde::Serialize;
+use triad_core::children::{ChildState, Children};
 use triad_core::outbox::Emission;
 use triad_core::{Direction, Order, ProcessState, StepRecord, StepState, Timestamp, Timing, Work};
 use triad_workflow::StepId;
@@ -48,8 +49,18 @@ pub fn of(order: &Order, timing: &Timing) -> Vec<NextAct> {
     }
     // The rest of a finished order waits for an operator.
     let worked_on = order.steps.iter().filter(|_| !order.state.is_finished());
-    let mut all: Vec<NextAct> = worked_on.filter_map(|s| of_step(s, timing)).collect();
+    let of_step = |record| match of_children(record) {
+        None => of_step(record, timing),
+        waits => waits,
+    };
+    let mut all: Vec<NextAct> = worked_on.filter_map(of_step).collect();
     all.extend(of_order(order));
+    let closing = all.iter_mut().find(|next| next.acts.contains(&"close"));
+    if let (Some(closing), Some(parent)) = (closing, &order.parent) {
+        let parent = &parent.order_id;
+        let told = format!(". Closing it tells its parent order {parent} that it has no effect");
+        closing.what.push_str(&told);
+    }
     if let Some(deadline) = order.deadline
         && !order.state.is_finished()
         && order.late_since.is_none()
@@ -59,6 +70,42 @@ pub fn of(order: &Order, timing: &Timing) -> Vec<NextAct> {
     }
     all.sort_by_key(|n| n.at.map_or(u64::MAX, |at| at.0));
     all
+}
+
+/// What happens to a step whose child orders are under way.
+fn of_children(record: &StepRecord) -> Option<NextAct> {
+    let (children, work) = (record.children.as_ref()?, record.state.work()?);
+    let (step, waited_for) = (&record.step, waited_for(children));
+    match work {
+        Work::Parked { until, .. } => {
+            let what = format!(
+                "{step} waits for {waited_for}, and asks for them again then. If one of them needs an operator, its own record alone says so: triad list --parent, with the id of this order, finds it"
+            );
+            Some(next(Some(*until), what))
+        }
+        Work::Due { .. } => {
+            let what =
+                format!("{step} goes on with {waited_for} as soon as Triad takes the order up");
+            Some(next(None, what))
+        }
+        _ => None,
+    }
+}
+
+/// `3 of its 40 child orders`.
+fn waited_for(children: &Children) -> String {
+    let is_out =
+        |is: &ChildState| matches!(is, ChildState::Running | ChildState::Compensating { .. });
+    let is_waiting = |is: &ChildState| matches!(is, ChildState::Waiting);
+    let out = children.count(is_out);
+    let waiting = match children.count(is_waiting) {
+        0 => String::new(),
+        more => format!(", with {more} yet to start"),
+    };
+    match (children.is_list, children.all.len()) {
+        (false, _) => "its child order".to_owned(),
+        (true, all) => format!("{out} of its {all} child orders{waiting}"),
+    }
 }
 
 fn of_step(record: &StepRecord, timing: &Timing) -> Option<NextAct> {
@@ -180,7 +227,18 @@ fn of_order(order: &Order) -> Option<NextAct> {
             let what = format!(
                 "nothing until an operator acts. What has a compensation is compensated; {step} has none, and it is not known whether its effect happened: find out, and resolve it"
             );
-            Some(for_an_operator(what, &["resolve", "resubmit"]))
+            let acts: &[&str] = match &order.parent {
+                None => &["resolve", "resubmit"],
+                Some(_) => &["resolve"],
+            };
+            Some(for_an_operator(what, acts))
+        }
+        ProcessState::Compensated { .. } if let Some(parent) = &order.parent => {
+            let what = format!(
+                "nothing: its effects are compensated. To have it done again, resubmit its parent order {}",
+                parent.order_id
+            );
+            Some(next(None, what))
         }
         ProcessState::Compensated { .. } => Some(for_an_operator(
             "nothing: its effects are compensated. It can be run again from the beginning",
@@ -255,7 +313,7 @@ pub fn waits_for(order: &Order) -> Option<String> {
         matches!(
             s.state,
             StepState::Acting(Work::Due { .. } | Work::Delayed { .. })
-        )
+        ) && s.children.is_none()
     };
     if let Some(record) = order.steps.iter().find(due) {
         return Some(format!("{} to be tried again", record.step));
@@ -270,6 +328,10 @@ pub fn waits_for(order: &Order) -> Option<String> {
     let parked = parked.map(|(record, events, until)| {
         let step = &record.step;
         match (&record.in_progress, events.is_empty()) {
+            _ if let Some(children) = &record.children => match children.is_list {
+                true => format!("{step}: its child orders"),
+                false => format!("{step}: its child order"),
+            },
             (Some(_), _) => format!("{step}: its service, which finishes the work later"),
             (None, true) => format!("{step}: its time, {}", crate::json::moment(*until)),
             (None, false) => format!("{step}: the event {}", events.join(", ")),
@@ -291,6 +353,7 @@ mod tests {
     use triad_workflow::{Limits, Workflow};
 
     use super::*;
+    use crate::children::tests::{adopt, parent_of};
 
     fn order() -> Order {
         let definition = json!({"workflow": "w", "steps": [
@@ -341,5 +404,42 @@ mod tests {
         let said = said(&order);
         assert!(said.what.contains("tell has none"), "{said:?}");
         assert_eq!(said.acts, ["resolve", "resubmit"]);
+    }
+
+    #[test]
+    fn a_parent_says_for_how_many_child_orders_it_waits_and_how_to_find_them() {
+        let order = parent_of("pprrww");
+        let said = &of(&order, &Timing::default())[0];
+        assert_eq!(said.at, Some(Timestamp(9)));
+        for text in [
+            "2 of its 6 child orders",
+            "2 yet to start",
+            "triad list --parent",
+        ] {
+            assert!(said.what.contains(text), "{said:?}");
+        }
+        assert_eq!(waits_for(&order).as_deref(), Some("ship: its child orders"));
+    }
+
+    #[test]
+    fn a_child_order_is_acted_on_with_its_parent_in_mind() {
+        let mut order = order();
+        adopt(&mut order);
+        let cause = Failure::new(FailureKind::Permanent, "no", "no");
+        let at = Timestamp(9);
+        let said = |order: &Order| of(order, &Timing::default())[0].clone();
+        order.state = ProcessState::Compensated {
+            at,
+            cause: cause.clone(),
+        };
+        assert!(said(&order).what.contains("resubmit its parent order p"));
+        assert!(said(&order).acts.is_empty());
+        order.state = ProcessState::Error { at, cause };
+        assert!(said(&order).acts.contains(&"close"));
+        assert!(
+            said(&order)
+                .what
+                .contains("tells its parent order p that it has no effect")
+        );
     }
 }

@@ -1,5 +1,6 @@
 //! The view of one order for operators.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
@@ -9,7 +10,9 @@ use triad_core::{
     ClaimId, Failure, Order, OrderId, Priority, Timestamp, Timing, Version, WorkflowRef,
 };
 use triad_core::{StepRecord, TraceContext};
+use triad_workflow::StepId;
 
+use crate::children::ChildrenView;
 use crate::messages::{self, MessageView};
 use crate::next::{self, NextAct};
 use crate::timeline::{TimelineEntry, gaps, timeline};
@@ -34,6 +37,44 @@ impl TraceView {
             trace_id: format!("{:032x}", context.trace_id()),
             sampled: context.is_sampled(),
         })
+    }
+}
+
+/// Whose child an order is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ParentView<'a> {
+    /// The parent order.
+    #[schemars(with = "String")]
+    pub order_id: &'a OrderId,
+    /// Its step that has started the order.
+    #[schemars(with = "String")]
+    pub step: &'a StepId,
+    /// Which of the step's child orders the order is, from 0.
+    pub number: u32,
+}
+
+/// A step's record, with its child orders counted.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StepView<'a> {
+    /// The record, without its child orders.
+    #[serde(flatten)]
+    pub record: Cow<'a, StepRecord>,
+    /// Its child orders; left out if the step has started none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub children: Option<ChildrenView>,
+}
+
+impl<'a> StepView<'a> {
+    fn of(order: &Order, record: &'a StepRecord) -> Self {
+        let children = ChildrenView::of(order, record);
+        let record = match children {
+            None => Cow::Borrowed(record),
+            Some(_) => Cow::Owned(StepRecord {
+                children: None,
+                ..record.clone()
+            }),
+        };
+        Self { record, children }
     }
 }
 
@@ -102,9 +143,15 @@ pub struct OrderView<'a> {
     /// The trace that the order belongs to; left out if the order belongs to none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceView>,
-    /// The records of the order's steps, in the workflow's order.
+    /// Whose child the order is; left out if another order's step has not started it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<ParentView<'a>>,
+    /// The records of the order's steps, in the workflow's order. A step that has started child orders has `children`:
+    /// `all`, their number; `states`, how many are `processed`, `failed`, `under_way`, `not_started`, `compensating`,
+    /// `compensated` and `not_compensated` (they cannot be); and `orders`, the ids of those that are `failed`,
+    /// `under_way`, `compensating` or `not_compensated`, at most 10 of each.
     #[schemars(with = "Vec<crate::schema::Object>")]
-    pub steps: &'a [StepRecord],
+    pub steps: Vec<StepView<'a>>,
     /// Recoveries, failures and operators' acts that the record still keeps, oldest first.
     #[schemars(with = "Vec<crate::schema::Object>")]
     pub incidents: &'a [Incident],
@@ -156,7 +203,16 @@ impl<'a> OrderView<'a> {
             paused: order.paused.as_ref(),
             closed: order.closed.as_ref(),
             trace: TraceView::of(order),
-            steps: &order.steps,
+            parent: order.parent.as_ref().map(|parent| ParentView {
+                order_id: &parent.order_id,
+                step: &parent.step,
+                number: parent.number,
+            }),
+            steps: order
+                .steps
+                .iter()
+                .map(|record| StepView::of(order, record))
+                .collect(),
             incidents: &order.incidents,
             dropped: order.dropped,
             messages: messages::of(order),

@@ -5,7 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use triad_core::migrate::Change;
-use triad_core::{OperationRefusal, Order, ProcessState, StepState, Work, WorkflowRef};
+use triad_core::{OperationRefusal, Order, ProcessState, StepRecord, StepState, Work, WorkflowRef};
 use triad_runtime::operator::{Migrated, OperateError, Operated};
 use triad_workflow::StepId;
 
@@ -91,11 +91,12 @@ impl Verdict {
     }
 }
 
-fn is_to_be_called(step: &StepState) -> bool {
-    matches!(
-        step,
+fn is_to_be_called(step: &StepRecord) -> bool {
+    let is_due = matches!(
+        step.state,
         StepState::Waiting | StepState::Acting(Work::Due { .. })
-    )
+    );
+    is_due && step.children.is_none()
 }
 
 impl Now {
@@ -104,7 +105,7 @@ impl Now {
         let again = order
             .steps
             .iter()
-            .filter(|step| is_pending && step.actions() > 0 && is_to_be_called(&step.state));
+            .filter(|step| is_pending && step.actions() > 0 && is_to_be_called(step));
         Self {
             state: order.state.name(),
             again: again.map(|step| step.step.clone()).collect(),

@@ -35,6 +35,9 @@ pub fn state_in_words(record: &StepRecord) -> &'static str {
     match &record.state {
         StepState::Waiting => "waiting",
         StepState::Skipped => "skipped",
+        StepState::Acting(Work::Due { .. } | Work::Parked { .. }) if record.children.is_some() => {
+            "runs child orders"
+        }
         StepState::Acting(work) => match work {
             Work::Due { .. } => "retry due",
             Work::Delayed { .. } => "waits for its retry",
@@ -54,6 +57,7 @@ pub fn state_in_words(record: &StepRecord) -> &'static str {
             Work::Delayed { .. } => "compensation waits for its retry",
             Work::Out(_) => "compensating",
             Work::Deferred { .. } => "compensation deferred",
+            Work::Parked { .. } if record.children.is_some() => "compensating",
             Work::Parked { .. } => "compensation waits",
             Work::Failed { .. } => "compensation failed",
         },
@@ -126,7 +130,12 @@ fn events(order: &Order) -> Vec<Event> {
     }
     for step in &order.steps {
         let has_called = step.action.made > 0 || step.action.unreported > 0;
-        of_step(step.step.as_str(), &step.state, has_called, &mut events);
+        let began = match &step.children {
+            _ if has_called => None,
+            Some(_) => Some("began its child orders"),
+            None => Some("began to wait"),
+        };
+        of_step(step.step.as_str(), &step.state, began, &mut events);
     }
     for incident in &order.incidents {
         of_incident(incident, &mut events);
@@ -179,17 +188,18 @@ fn of_event(event: &KeptEvent, events: &mut Vec<Event>) {
     events.push((event.at, SameMoment::Ends, what));
 }
 
-/// The lines of a step. `has_called` tells whether an agent was called for its action: a wait calls none.
-fn of_step(step: &str, state: &StepState, has_called: bool, events: &mut Vec<Event>) {
-    let began =
+/// The lines of a step. `began` says what it has begun if no agent was called for its action: a wait, or child orders.
+fn of_step(step: &str, state: &StepState, began: Option<&str>, events: &mut Vec<Event>) {
+    let attempt_began =
         |direction, attempt| format!("{step}: {} started", name_of(direction, attempt, None));
+    let is_compensating = matches!(state, StepState::Compensating { .. });
     match state {
         StepState::Acting(work) | StepState::Compensating { work, .. } => match work {
             Work::Out(out) => {
                 events.push((
                     out.started,
                     SameMoment::Begins,
-                    began(out.direction, out.attempt),
+                    attempt_began(out.direction, out.attempt),
                 ));
             }
             Work::Failed {
@@ -198,7 +208,7 @@ fn of_step(step: &str, state: &StepState, has_called: bool, events: &mut Vec<Eve
                 started,
                 calls,
             } => {
-                let began = began(*direction, *attempt);
+                let began = attempt_began(*direction, *attempt);
                 let calls = after(Some(*calls));
                 events.push((
                     *started,
@@ -206,10 +216,15 @@ fn of_step(step: &str, state: &StepState, has_called: bool, events: &mut Vec<Eve
                     format!("{began}; it failed{calls}, not counted yet"),
                 ));
             }
-            // The line of its attempt says that the service has taken the work.
-            Work::Parked { .. } if has_called => {}
+            Work::Parked { attempt, since, .. } if is_compensating => {
+                let what = attempt_began(Direction::Compensate, *attempt);
+                events.push((*since, SameMoment::Begins, what));
+            }
             Work::Parked { since, .. } => {
-                events.push((*since, SameMoment::Begins, format!("{step}: began to wait")));
+                // Without it the line of its attempt says that the service has taken the work.
+                if let Some(began) = began {
+                    events.push((*since, SameMoment::Begins, format!("{step}: {began}")));
+                }
             }
             Work::Due { .. } | Work::Delayed { .. } | Work::Deferred { .. } => {}
         },
@@ -220,9 +235,9 @@ fn of_step(step: &str, state: &StepState, has_called: bool, events: &mut Vec<Eve
             ..
         } => {
             if let Some(started) = started {
-                let what = match has_called {
-                    true => began(Direction::Forward, *attempt),
-                    false => format!("{step}: began to wait"),
+                let what = match began {
+                    None => attempt_began(Direction::Forward, *attempt),
+                    Some(began) => format!("{step}: {began}"),
                 };
                 events.push((*started, SameMoment::Begins, what));
             }
@@ -236,7 +251,7 @@ fn of_step(step: &str, state: &StepState, has_called: bool, events: &mut Vec<Eve
             ..
         } => {
             if let Some(started) = started {
-                let what = began(Direction::Compensate, *attempt);
+                let what = attempt_began(Direction::Compensate, *attempt);
                 events.push((*started, SameMoment::Begins, what));
             }
             let place = SameMoment::of_end(*started, *finished);
@@ -338,7 +353,7 @@ mod tests {
                 started: Some(Timestamp(started)),
                 finished: Timestamp(finished),
             };
-            of_step(step, &compensated, true, &mut events);
+            of_step(step, &compensated, None, &mut events);
         }
         sort(&mut events);
         let told: Vec<_> = events.iter().map(|(at, _, what)| (at.0, &**what)).collect();

@@ -40,7 +40,7 @@ pub enum Workload {
     /// One order of which a step runs three child orders, two at once.
     Children,
     /// One order whose child orders are Processed, and compensated because its last step fails.
-    ChildrenUndone,
+    ChildrenCompensated,
 }
 
 impl Workload {
@@ -55,7 +55,7 @@ impl Workload {
         Self::Unpaid,
         Self::Later,
         Self::Children,
-        Self::ChildrenUndone,
+        Self::ChildrenCompensated,
     ];
 
     fn orders(self) -> Vec<NewOrder> {
@@ -68,7 +68,7 @@ impl Workload {
             Self::Unpaid => vec![scenario::paid_order(0, &[])],
             Self::Later => vec![scenario::plain_order(0, "freight")],
             Self::Children => vec![scenario::plain_order(0, "batch")],
-            Self::ChildrenUndone => vec![scenario::failing_order(0, "batch")],
+            Self::ChildrenCompensated => vec![scenario::failing_order(0, "batch")],
         }
     }
 }

@@ -55,14 +55,14 @@ pub(super) fn start(
         }
     };
     let record = &mut order.steps[index];
-    let children = again(record.children.take(), count, now);
+    let children = again(record.children.take(), run, count, now);
     park(record, children, last.next(), now);
     go_on(ctx, order, index, true, now)
 }
 
 /// The child orders of a step that begins or is done again. Those that are under way or Processed stay; every other one
 /// is another order than before.
-fn again(known: Option<Children>, count: usize, now: Timestamp) -> Children {
+fn again(known: Option<Children>, run: &Run, count: usize, now: Timestamp) -> Children {
     let Some(known) = known else {
         let first = Child {
             state: ChildState::Waiting,
@@ -71,6 +71,7 @@ fn again(known: Option<Children>, count: usize, now: Timestamp) -> Children {
         return Children {
             since: now,
             newest: 0,
+            is_list: run.each.is_some(),
             all: vec![first; count],
         };
     };
@@ -99,6 +100,7 @@ fn again(known: Option<Children>, count: usize, now: Timestamp) -> Children {
     Children {
         since,
         newest: newest.unwrap_or(0).max(known.newest),
+        is_list: run.each.is_some(),
         all,
     }
 }
@@ -314,7 +316,7 @@ pub(super) fn ended(
         (ChildState::Running, ChildEnd::Processed { output: value }) if !is_compensating => {
             (ChildState::Processed(output(value.clone())), None)
         }
-        (ChildState::Running, ChildEnd::Undone { cause }) if !is_compensating => {
+        (ChildState::Running, ChildEnd::NoEffect { cause }) if !is_compensating => {
             (ChildState::Failed, Some(cause))
         }
         (ChildState::Running, ChildEnd::Kept { cause }) if !is_compensating => {
@@ -324,7 +326,7 @@ pub(super) fn ended(
             stop(&mut next, failure, now);
             return Ok(Taken::Ended(next));
         }
-        (ChildState::Compensating { .. }, ChildEnd::Undone { .. }) => {
+        (ChildState::Compensating { .. }, ChildEnd::NoEffect { .. }) => {
             (ChildState::Compensated, None)
         }
         (ChildState::Compensating { .. }, ChildEnd::Kept { cause }) => {
@@ -405,6 +407,7 @@ pub(super) fn compensate(
     let mut children = record.children.take().unwrap_or(Children {
         since: now,
         newest: 0,
+        is_list: false,
         all: Vec::new(),
     });
     let is_new = children.count(ChildState::is_compensating) == 0;
@@ -503,7 +506,7 @@ fn compensated_one(
 }
 
 /// Decides that a child order is compensated, because its parent is. It tells its parent what has become of it.
-pub(super) fn undo(
+pub(super) fn parent_compensated(
     ctx: &Context<'_>,
     order: &Order,
     parent: &Parent,
@@ -525,7 +528,7 @@ pub(super) fn undo(
         ProcessState::CompensationFailed { .. } => return Ok(Decision::Ignore(Reason::Finished)),
         _ => {}
     }
-    match operate::undo(ctx, order, &act, now) {
+    match operate::compensate_order(ctx, order, &act, now) {
         Ok(next) => Ok(transition(ctx, next, now)),
         Err(Halt::Refused(why)) => {
             let mut next = next_version(order, Writer::Scheduler);
@@ -566,13 +569,13 @@ pub(super) fn end(ctx: &Context<'_>, order: &mut Draft) -> Result<(), NeedsDetai
         ProcessState::Processed { .. } => ChildEnd::Processed {
             output: brings(ctx, order)?,
         },
-        ProcessState::Compensated { cause, .. } => ChildEnd::Undone {
+        ProcessState::Compensated { cause, .. } => ChildEnd::NoEffect {
             cause: cause.clone(),
         },
         ProcessState::Error { cause, .. } | ProcessState::CompensationFailed { cause, .. }
             if order.closed.is_some() =>
         {
-            ChildEnd::Undone {
+            ChildEnd::NoEffect {
                 cause: cause.clone(),
             }
         }
@@ -590,10 +593,10 @@ fn put(order: &mut Order, end: ChildEnd) {
 }
 
 /// Tells the parent of an order that it has no effect; no-op if it has no parent.
-pub(super) fn tell_undone(order: &mut Order, cause: &Failure) {
+pub(super) fn tell_no_effect(order: &mut Order, cause: &Failure) {
     if order.parent.is_some() {
         let cause = cause.clone();
-        put(order, ChildEnd::Undone { cause });
+        put(order, ChildEnd::NoEffect { cause });
     }
 }
 

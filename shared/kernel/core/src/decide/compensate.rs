@@ -246,7 +246,7 @@ fn finish(order: &mut Order, now: Timestamp) {
         return;
     };
     push_status(order, Status::Compensated, Some(&cause), now);
-    children::tell_undone(order, &cause);
+    children::tell_no_effect(order, &cause);
     order.state = ProcessState::Compensated { at: now, cause };
 }
 

@@ -204,7 +204,7 @@ pub fn decide(
             | Event::Overdue(_)
             | Event::Reply(_)
             | Event::ChildEnded(_)
-            | Event::Undo(_)
+            | Event::ParentCompensated(_)
             | Event::Confirmed,
             _,
         ) => {
@@ -297,7 +297,9 @@ fn by_state(
             | ProcessState::Compensating { .. },
             Event::ChildEnded(ended),
         ) => taken(ctx, children::ended(ctx, order, &ended, now)?, now)?,
-        (_, Event::Undo(parent)) => children::undo(ctx, order, &parent, now)?,
+        (_, Event::ParentCompensated(parent)) => {
+            children::parent_compensated(ctx, order, &parent, now)?
+        }
         (ProcessState::Compensating { .. }, Event::Received(received)) => {
             Decision::Ignore(waits::too_late(order, &received))
         }
@@ -347,7 +349,7 @@ fn identity(event: &Event) -> Option<String> {
         | Event::Confirmed
         | Event::Operate(_)
         | Event::Admit
-        | Event::Undo(_) => None,
+        | Event::ParentCompensated(_) => None,
     }
 }
 
@@ -379,7 +381,7 @@ fn finished(
         Event::Claim(..)
         | Event::Reply(_)
         | Event::ChildEnded(_)
-        | Event::Undo(_)
+        | Event::ParentCompensated(_)
         | Event::Operate(_)
         | Event::Admit => Decision::Ignore(Reason::Finished),
         Event::CalledBack(callback) => Decision::Ignore(later::too_late(ctx, order, callback)),

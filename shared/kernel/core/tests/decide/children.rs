@@ -23,14 +23,16 @@ fn processed(output: Value) -> ChildEnd {
     ChildEnd::Processed { output }
 }
 
-fn undone() -> ChildEnd {
-    ChildEnd::Undone {
+fn no_effect() -> ChildEnd {
+    ChildEnd::NoEffect {
         cause: Failure::new(FailureKind::Permanent, "out-of-stock", "none left"),
     }
 }
 
-fn asked(ids: &[&str], undo: bool) -> Vec<(String, bool)> {
-    ids.iter().map(|id| ((*id).to_owned(), undo)).collect()
+fn asked(ids: &[&str], compensates: bool) -> Vec<(String, bool)> {
+    ids.iter()
+        .map(|id| ((*id).to_owned(), compensates))
+        .collect()
 }
 
 /// Where the child orders are, in the letters of the stored form.
@@ -80,16 +82,17 @@ fn one_that_fails_has_the_others_compensated_in_reverse_and_no_more_started() {
     s.child_ends("b", 0, processed(json!(0)));
     s.child_ends("b", 1, processed(json!(1)));
     assert_eq!(children(&s), "pprr");
-    s.child_ends("b", 2, undone());
+    s.child_ends("b", 2, no_effect());
     assert_eq!(s.state(), "Compensating");
     let failure = s.order.state.cause().expect("a cause").clone();
     assert_eq!(failure.code, "out-of-stock");
     assert!(failure.message.contains("o-1:b:2"), "{}", failure.message);
     // The one that runs and the last that is Processed come first.
     assert_eq!(s.children_asked(), asked(&["o-1:b:3", "o-1:b:1"], true));
-    s.child_ends("b", 3, undone());
+    s.child_ends("b", 3, no_effect());
     assert_eq!(s.children_asked(), asked(&["o-1:b:0"], true));
-    s.child_ends("b", 0, undone()).child_ends("b", 1, undone());
+    s.child_ends("b", 0, no_effect())
+        .child_ends("b", 1, no_effect());
     assert_eq!(s.asks().len(), 1, "then what came before");
     s.succeed("a");
     assert_eq!((s.state(), children(&s).as_str()), ("Compensated", "uufu"));
@@ -100,7 +103,7 @@ fn as_many_may_fail_as_the_author_says() {
     let tolerant = LINES.replace("\"at_once\": 2", "\"at_once\": 2, \"tolerate\": 1");
     let details = json!({"lines": ["x", "y", "z"]});
     let mut s = Story::with_details(&tolerant, details).claimed();
-    s.succeed("a").child_ends("b", 0, undone());
+    s.succeed("a").child_ends("b", 0, no_effect());
     s.child_ends("b", 1, processed(json!(1)));
     s.child_ends("b", 2, processed(json!(2)));
     assert_eq!(s.requests()[0].input, json!([null, 1, 2]));
@@ -190,12 +193,12 @@ fn a_cancel_goes_down_and_one_that_cannot_be_compensated_needs_an_operator() {
             "too late",
         ),
     };
-    s.child_ends("b", 0, kept).child_ends("b", 1, undone());
+    s.child_ends("b", 0, kept).child_ends("b", 1, no_effect());
     assert_eq!(s.state(), "CompensationFailed");
     assert_eq!(s.step("b").name(), "not-compensated");
     s.acts(Action::RetryCompensation).claim();
     assert_eq!(s.children_asked(), asked(&["o-1:b:0"], true));
-    s.child_ends("b", 0, undone()).succeed("a");
+    s.child_ends("b", 0, no_effect()).succeed("a");
     assert_eq!(s.state(), "Compensated");
 }
 
@@ -206,7 +209,7 @@ fn a_new_run_starts_other_orders_in_the_place_of_those_that_failed() {
         json!({"lines": ["x", "y"]}),
     )
     .claimed();
-    s.succeed("a").child_ends("b", 0, undone());
+    s.succeed("a").child_ends("b", 0, no_effect());
     assert_eq!(s.state(), "Error");
     s.resubmit().claim();
     assert_eq!(s.children_asked(), asked(&["o-1:b:0~1", "o-1:b:1"], false));
@@ -214,7 +217,7 @@ fn a_new_run_starts_other_orders_in_the_place_of_those_that_failed() {
     s.child_ends("b", 1, processed(json!(1))).succeed("c");
     assert_eq!(s.state(), "Processed");
     let mut s = running(1);
-    s.child_ends("b", 0, undone()).succeed("a");
+    s.child_ends("b", 0, no_effect()).succeed("a");
     assert_eq!(s.state(), "Compensated");
     s.resubmit().claim().succeed("a");
     assert_eq!(s.children_asked(), asked(&["o-1:b:0~1"], false));
@@ -249,9 +252,9 @@ fn told(s: &Story) -> Option<ChildEnd> {
     })
 }
 
-fn undo(s: &mut Story) -> Then {
+fn parent_compensated(s: &mut Story) -> Then {
     let parent = parent(s);
-    s.when(Event::Undo(Box::new(parent)))
+    s.when(Event::ParentCompensated(Box::new(parent)))
 }
 
 #[test]
@@ -267,19 +270,19 @@ fn a_child_order_tells_its_parent_alone_how_it_has_ended() {
     );
     let mut s = child().claimed();
     s.refuse("a");
-    assert!(matches!(told(&s), Some(ChildEnd::Undone { cause }) if cause.code == "out-of-stock"));
+    assert!(matches!(told(&s), Some(ChildEnd::NoEffect { cause }) if cause.code == "out-of-stock"));
     // Asked again, it tells it again.
     s.when(Event::Confirmed);
     assert_eq!(told(&s), None);
     for _ in 0..2 {
         s.claim();
-        assert!(matches!(told(&s), Some(ChildEnd::Undone { .. })));
+        assert!(matches!(told(&s), Some(ChildEnd::NoEffect { .. })));
         s.sent();
     }
     assert_eq!(
         s.tries(Action::Resubmit { input: None }),
         Then::Refused(triad_core::OperationRefusal::Already(
-            "told to its parent order as undone (resubmit the parent)",
+            "told to its parent order as without an effect (resubmit the parent)",
         ))
     );
 }
@@ -290,19 +293,19 @@ fn a_child_order_is_compensated_for_its_parent_wherever_it_is() {
     s.succeed("a").succeed("b").succeed("c");
     let mut stranger = parent(&s);
     stranger.number = 4;
-    let then = s.when(Event::Undo(Box::new(stranger)));
+    let then = s.when(Event::ParentCompensated(Box::new(stranger)));
     assert_eq!(then, Then::Ignored(Reason::NotAwaited));
-    assert_eq!(undo(&mut s), Then::Written);
-    assert_eq!(undo(&mut s), Then::Ignored(Reason::Repeated));
+    assert_eq!(parent_compensated(&mut s), Then::Written);
+    assert_eq!(parent_compensated(&mut s), Then::Ignored(Reason::Repeated));
     s.claim().succeed("c").succeed("b").succeed("a");
-    assert!(matches!(told(&s), Some(ChildEnd::Undone { .. })));
+    assert!(matches!(told(&s), Some(ChildEnd::NoEffect { .. })));
     let mut s = child();
-    assert_eq!(undo(&mut s), Then::Written);
+    assert_eq!(parent_compensated(&mut s), Then::Written);
     s.claim();
     assert_eq!(s.state(), "Compensated");
     let mut s = child().claimed();
     s.succeed("a").acts(Action::Pause);
-    assert_eq!(undo(&mut s), Then::Written);
+    assert_eq!(parent_compensated(&mut s), Then::Written);
 }
 
 #[test]
@@ -321,7 +324,7 @@ fn a_child_order_past_its_point_of_no_return_says_so_and_goes_on() {
         .replace(", \"compensation\": {\"action\": \"compensate-c\"}", "");
     let mut s = child_of(&pivot);
     s.claim().succeed("a");
-    assert_eq!(undo(&mut s), Then::Written);
+    assert_eq!(parent_compensated(&mut s), Then::Written);
     assert!(matches!(told(&s), Some(ChildEnd::Kept { .. })));
     s.succeed("b").succeed("c");
     assert_eq!(s.state(), "Processed");
@@ -336,11 +339,11 @@ fn a_child_order_that_is_closed_by_hand_ends_for_its_parent() {
     s.acts(Action::Close);
     let resubmitted = s.tries(Action::Resubmit { input: None });
     assert!(matches!(resubmitted, Then::Refused(_)));
-    assert!(matches!(told(&s), Some(ChildEnd::Undone { .. })));
+    assert!(matches!(told(&s), Some(ChildEnd::NoEffect { .. })));
 }
 
 #[test]
-fn an_order_that_is_undone_before_it_is_stored_never_begins() {
+fn an_order_that_is_compensated_before_it_is_stored_never_begins() {
     let s = child();
     let accepted: Accepted = serde_json::from_value(json!({
         "order_id": s.order.id, "workflow": s.order.workflow.to_string(), "submitted_at": BEGIN,
@@ -354,7 +357,7 @@ fn an_order_that_is_undone_before_it_is_stored_never_begins() {
     );
     let mut never = Story::of(LINE);
     never.order = Order::never_begun(&accepted, &never.workflow, cause);
-    assert!(matches!(told(&never), Some(ChildEnd::Undone { .. })));
+    assert!(matches!(told(&never), Some(ChildEnd::NoEffect { .. })));
     assert_eq!(
         triad_core::invariants::of_record(&never.order, &never.workflow),
         []

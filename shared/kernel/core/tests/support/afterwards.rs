@@ -24,7 +24,7 @@ impl Story {
             | Event::Received(_)
             | Event::CalledBack(_)
             | Event::ChildEnded(_)
-            | Event::Undo(_)
+            | Event::ParentCompensated(_)
             | Event::Operate(_)
             | Event::Admit
             | Event::Confirmed => {}
@@ -180,7 +180,7 @@ impl Story {
                 let cause = || Failure::new(FailureKind::Operator, "cancelled", "");
                 let end = match child.state {
                     ChildState::Running => ChildEnd::Processed { output: json!(1) },
-                    ChildState::Compensating { .. } => ChildEnd::Undone { cause: cause() },
+                    ChildState::Compensating { .. } => ChildEnd::NoEffect { cause: cause() },
                     _ => return None,
                 };
                 Some(self.child_end(record.step.as_str(), number, end))

@@ -283,7 +283,7 @@ impl Story {
             _ => None,
         });
         asked
-            .map(|child| (child.order_id.to_string(), child.undo.is_some()))
+            .map(|child| (child.order_id.to_string(), child.compensate.is_some()))
             .collect()
     }
 

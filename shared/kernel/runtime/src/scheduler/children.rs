@@ -88,9 +88,9 @@ where
                 }
                 Ok(Created::Exists { .. }) => {
                     let why = "there is another order of this id";
-                    told.push((work, undone("conflicting-submission", why)));
+                    told.push((work, no_effect("conflicting-submission", why)));
                 }
-                Err(StoreError::Item(why)) => told.push((work, undone("unstorable", &why))),
+                Err(StoreError::Item(why)) => told.push((work, no_effect("unstorable", &why))),
                 Err(e) => batch.redeliver(work.index, e.into()),
             }
         }
@@ -104,7 +104,7 @@ where
         let Some(child) = work.child() else {
             return Ok(Plan::Find);
         };
-        if child.undo.is_some_and(|undo| undo.was_processed) {
+        if child.compensate.is_some_and(|known| known.was_processed) {
             return Ok(Plan::Find);
         }
         let now = self.clock.now();
@@ -117,12 +117,12 @@ where
         };
         let Some(version) = version else {
             let why = format!("there is no workflow {}", child.workflow);
-            return Ok(Plan::Tell(undone("unknown-workflow", &why)));
+            return Ok(Plan::Tell(no_effect("unknown-workflow", &why)));
         };
         let workflow = match self.definitions.pinned(&version, now).await {
             Ok(workflow) => Some(workflow),
-            // What is undone needs its steps: a process that can read the definition does it.
-            Err(StoreError::Item(why)) if child.undo.is_some() => {
+            // What is compensated needs its steps: a process that can read the definition does it.
+            Err(StoreError::Item(why)) if child.compensate.is_some() => {
                 return Err(StoreError::Transient(why));
             }
             Err(StoreError::Item(why)) => {
@@ -133,17 +133,17 @@ where
         };
         let details = Value::Object(child.details.clone());
         let schema = workflow.as_ref().and_then(|w| w.details.as_ref());
-        if let Some(schema) = schema.filter(|_| child.undo.is_none()) {
+        if let Some(schema) = schema.filter(|_| child.compensate.is_none()) {
             let misfits = schema.misfits(&details).unwrap_or_default();
             if !misfits.is_empty() {
                 let misfits: Vec<String> = misfits.iter().map(ToString::to_string).collect();
-                let end = undone("details-do-not-fit", &misfits.join("; "));
+                let end = no_effect("details-do-not-fit", &misfits.join("; "));
                 return Ok(Plan::Tell(end));
             }
         }
         let record = &batch.records[work.index];
         let accepted = self.accepted((child, record), version, workflow.as_deref(), &details);
-        let (order, accepted) = match (&workflow, child.undo) {
+        let (order, accepted) = match (&workflow, child.compensate) {
             (Some(workflow), None) => {
                 let order = Order::new(&accepted, workflow, accepted.due);
                 (order, Some(accepted))
@@ -264,8 +264,8 @@ fn lane(topic: &str) -> Priority {
     }
 }
 
-fn undone(code: &str, why: &str) -> ChildEnd {
-    ChildEnd::Undone {
+fn no_effect(code: &str, why: &str) -> ChildEnd {
+    ChildEnd::NoEffect {
         cause: Failure::new(FailureKind::Permanent, code, why),
     }
 }

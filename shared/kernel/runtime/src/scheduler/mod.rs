@@ -414,8 +414,8 @@ where
 
     fn event(&self, input: &Input) -> Event {
         match input {
-            Input::Message(SchedulerMessage::Child(child)) if child.undo.is_some() => {
-                Event::Undo(Box::new(child.parent.clone()))
+            Input::Message(SchedulerMessage::Child(child)) if child.compensate.is_some() => {
+                Event::ParentCompensated(Box::new(child.parent.clone()))
             }
             Input::Message(
                 SchedulerMessage::Accepted(_)
@@ -687,7 +687,7 @@ fn decode_message(record: &InputRecord, now: Timestamp) -> Result<SchedulerMessa
     }
     if let SchedulerMessage::ChildEnded(ended) = &mut message {
         match &mut ended.end {
-            ChildEnd::Undone { cause } | ChildEnd::Kept { cause } => cause.bound(),
+            ChildEnd::NoEffect { cause } | ChildEnd::Kept { cause } => cause.bound(),
             ChildEnd::Processed { output } => bounds::check(output, MAX_OUTPUT_BYTES)
                 .map_err(|e| Cause::new("output-out-of-bounds", format!("the output {e}")))?,
         }

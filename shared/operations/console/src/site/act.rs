@@ -208,6 +208,7 @@ fn request(form: &Params) -> Result<ActOnOrders, Problem> {
             older_than: form.said("filter_older_than"),
             newer_than: form.said("filter_newer_than"),
             error: form.said("filter_error"),
+            parent: form.said("filter_parent"),
             id: form.said("filter_id"),
         }),
         limit: None,
@@ -241,7 +242,7 @@ fn resolved(form: &Params) -> Option<u32> {
 }
 
 /// The fields of a dry run that its confirmation sends again.
-const AGAIN: [&str; 25] = [
+const AGAIN: [&str; 26] = [
     "scope",
     "seen",
     "act",
@@ -263,6 +264,7 @@ const AGAIN: [&str; 25] = [
     "filter_older_than",
     "filter_newer_than",
     "filter_error",
+    "filter_parent",
     "filter_id",
     "orders",
     "stop_share",

@@ -80,6 +80,10 @@ fn fits(view: &View) -> String {
             .error
             .as_ref()
             .map(|text| format!("{text:?} in the error")),
+        filter
+            .parent
+            .as_ref()
+            .map(|id| format!("child orders of {id}")),
         filter.id.as_ref().map(|id| format!("{id:?} in the id")),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();

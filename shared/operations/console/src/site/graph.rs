@@ -1,9 +1,11 @@
 //! A workflow as a graph: one column for the steps that may run at the same time, an arrow to each step from its
-//! predecessors. For an order each step shows its state. Arrows back show the compensation; a turn marks the step
+//! predecessors. A step that runs other orders has a box behind its own. For an order each step shows its state, and how
+//! many of its child orders are Processed. Arrows back show the compensation; a turn marks the step
 //! with which it begins.
 
 use maud::{Markup, PreEscaped, html};
 use triad_core::{Order, StepState};
+use triad_operator::children::ChildrenView;
 use triad_operator::timeline::state_in_words;
 use triad_workflow::{Repeat, Step, StepIndex, Workflow};
 
@@ -26,6 +28,8 @@ pub(super) fn of_workflow(workflow: &Workflow) -> Markup {
         |_, step| {
             let say = match (step.call().map(|call| &call.repeat), &step.compensation) {
                 _ if step.is_pivot => "point of no return",
+                _ if step.run().is_some() && !step.can_be_compensated() => "no compensation",
+                _ if step.run().is_some() => "runs child orders",
                 (Some(Repeat::Safe) | None, Some(_)) => "compensable",
                 (Some(Repeat::Safe), None) => "no compensation",
                 (Some(Repeat::Never), _) => "at most once",
@@ -55,11 +59,21 @@ pub(super) fn of_order(workflow: &Workflow, order: &Order) -> Markup {
         workflow,
         &title,
         |index, step| match order.steps.get(index) {
-            Some(record) => (
-                class_of_step(&record.state),
-                state_in_words(record).to_owned(),
-                step.kind.to_string(),
-            ),
+            Some(record) => {
+                let state = state_in_words(record);
+                let children = ChildrenView::of(order, record);
+                (
+                    class_of_step(&record.state),
+                    match &children {
+                        None => state.to_owned(),
+                        Some(of) => format!("{state}, {}/{}", of.count("processed"), of.all),
+                    },
+                    match &children {
+                        None => step.kind.to_string(),
+                        Some(of) => format!("{}: {of}", step.kind),
+                    },
+                )
+            }
             None => ("none", "not in the record".to_owned(), String::new()),
         },
         turned,
@@ -142,6 +156,9 @@ fn node((x, y): (usize, usize), step: &Step, class: &str, state: &str, call: &st
         a href={ "#step-" (id) } aria-label={ (id) ": " (state) } {
             g {
                 title { (id) ": " (state) ". " (call) }
+                @if step.run().is_some() {
+                    rect class={ "node " (class) } x=(x + 5) y=(y + 5) width=(WIDTH) height=(HEIGHT) rx="7" {}
+                }
                 rect class={ "node " (class) } x=(x) y=(y) width=(WIDTH) height=(HEIGHT) rx="7" {}
                 @if step.is_pivot {
                     rect class={ "node " (class) } x=(x + 4) y=(y + 4) width=(WIDTH - 8) height=(HEIGHT - 8) rx="5" {}

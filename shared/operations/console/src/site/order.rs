@@ -7,6 +7,7 @@ use triad_core::outbox::Emission;
 use triad_core::{Failure, Order};
 use triad_operator::address::in_path;
 use triad_operator::alert::in_words;
+use triad_operator::children::{self, ChildrenView};
 use triad_operator::messages::{self, MessageView};
 use triad_operator::next::{self, NextAct};
 use triad_operator::operations::{GetOrder, GetWorkflow, Problem, TraceUrl};
@@ -45,6 +46,7 @@ pub(super) async fn page(visit: &Visit<'_>) -> Result<Page, Problem> {
             Err(_) => p { "Its definition is not stored any more." },
         }
         (steps(order))
+        (child_orders(order))
         h2 { "Timeline" }
         (bars::of(order, visit.now()))
         (history(order))
@@ -80,6 +82,9 @@ fn facts(order: &Order, trace_url: Option<&TraceUrl>) -> Markup {
             dt { "Workflow" } dd { a href=(text::version_path(&order.workflow)) { (order.workflow.name) " " (text::short(order.workflow.hash.as_str())) } }
             @if !order.search.is_empty() {
                 dt { "Search keys" } dd { ul class="plain" { @for key in &order.search { li { (search_key(key)) } } } }
+            }
+            @if let Some(parent) = &order.parent {
+                dt { "Parent order" } dd id="parent" { (text::order_link(&parent.order_id)) ", " (children::place(order, parent)) }
             }
             dt { "Submitted" } dd { (text::at(order.submitted_at)) }
             @if let Some(at) = order.state.finished_at() {
@@ -175,6 +180,33 @@ fn steps(order: &Order) -> Markup {
     }
 }
 
+/// Of each step that has started child orders how they stand, with links to those that an operator may want to look at.
+fn child_orders(order: &Order) -> Markup {
+    let of_steps = order.steps.iter();
+    let of_steps = of_steps.filter_map(|step| Some((&step.step, ChildrenView::of(order, step)?)));
+    let of_steps: Vec<_> = of_steps.collect();
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    query.append_pair("parent", order.id.as_str());
+    html! {
+        @if !of_steps.is_empty() {
+            h2 { "Child orders" }
+            @for (step, children) in &of_steps {
+                p { (step) ": " (children) }
+                ul {
+                    @for some in children.named() {
+                        li {
+                            (some.state) ": "
+                            @for (at, id) in some.ids.iter().enumerate() { @if at > 0 { ", " } (text::order_link(id)) }
+                            @if some.more > 0 { ", and " (some.more) " more" }
+                        }
+                    }
+                }
+            }
+            p { a href={ "/console/orders?" (query.finish()) } { "All child orders" } }
+        }
+    }
+}
+
 fn history(order: &Order) -> Markup {
     let shown = timeline(order);
     html! {
@@ -233,7 +265,7 @@ fn message_in_words(message: &Emission) -> String {
         },
         Emission::Ended { end } => match end {
             ChildEnd::Processed { .. } => "to the parent order: Processed".to_owned(),
-            ChildEnd::Undone { .. } => "to the parent order: no effect".to_owned(),
+            ChildEnd::NoEffect { .. } => "to the parent order: no effect".to_owned(),
             ChildEnd::Kept { .. } => "to the parent order: cannot be compensated".to_owned(),
         },
     }

@@ -52,6 +52,7 @@ fn filter_form(visit: &Visit<'_>) -> Markup {
                     label { "Older than" input name="older_than" value=(said("older_than")) placeholder="2h" size="6"; }
                     label { "Newer than" input name="newer_than" value=(said("newer_than")) placeholder="1d" size="6"; }
                     label { "In the error" input name="error" value=(said("error")); }
+                    label { "Child orders of" input name="parent" value=(said("parent")); }
                     label { "In the id" input name="id" value=(said("id")); }
                     button type="submit" { "Show" }
                 }

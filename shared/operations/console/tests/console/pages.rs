@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use triad_console::{Hidden, Settings};
 use triad_core::breaker::Breaker;
+use triad_core::children::Parent;
 use triad_core::downstream::Downstream;
 use triad_core::message::{Alert, AlertKind};
 use triad_core::order::{Hold, OperatorAct};
@@ -15,7 +16,7 @@ use triad_runtime::system::SystemClock;
 use triad_runtime::{Bus, Clock, ControlStore, ControlWrite, StateStore, Written};
 use triad_workflow::{AgentName, Millis};
 
-use crate::common::{World, error, publish, text};
+use crate::common::{World, error, publish, publish_definition, text};
 
 const SCRIPT: &str = "<script>alert(1)</script>";
 
@@ -57,6 +58,54 @@ fn paths(world: &World) -> Vec<String> {
     .into_iter()
     .map(|path| format!("/console{path}"))
     .collect()
+}
+
+/// The page of an order that runs others, and those of its workflow and of one of the others.
+#[tokio::test]
+async fn parent_and_child_orders_are_linked_and_drawn() {
+    let mut world = World::start().await;
+    let definition = json!({"workflow": "w", "steps": [{"id": "ship", "for_each": "details.lines",
+        "agent": "bank", "action": "go", "compensation": "none"}]});
+    world.workflow = publish_definition(&world.store, definition).await;
+    let children = json!({"since": 7, "all": "ppfr"});
+    let parent = world.order("a", |order| {
+        order.steps[0].children = serde_json::from_value(children).unwrap();
+    });
+    let parent = parent.await;
+    let step = parent.steps[0].step.clone();
+    let child = world.order("a:ship:2", |order| {
+        order.parent = Some(Box::new(Parent {
+            order_id: parent.id.clone(),
+            step,
+            number: 2,
+            attempt: 0,
+            depth: 1,
+        }));
+    });
+    child.await;
+    let page = text(&world.get("/console/orders/a").await);
+    for shown in [
+        "ship: 4 child orders: 2 Processed, 1 failed, 1 under way",
+        "failed: <a href=\"/console/orders/a%3Aship%3A2\">a:ship:2</a>",
+        "href=\"/console/orders?parent=a\"",
+        ", 2/4</text>",
+    ] {
+        assert!(page.contains(shown), "{shown} in {page}");
+    }
+    let page = text(&world.get("/console/orders/a%3Aship%3A2").await);
+    let link = "<a href=\"/console/orders/a\">a</a>, step ship, number 2";
+    assert!(page.contains(link), "{page}");
+    let page = text(&world.get("/console/orders?parent=a").await);
+    assert!(
+        page.contains("a:ship:2</a>") && !page.contains(">a</a>"),
+        "{page}"
+    );
+    let path = format!("/console/workflows/w/{}", world.workflow.hash);
+    let page = text(&world.get(&path).await);
+    assert!(
+        page.contains("runs child orders</text>") && !page.contains(">waits<"),
+        "{page}"
+    );
 }
 
 #[tokio::test]

@@ -46,6 +46,10 @@ pub struct OrderFilter {
     #[cfg_attr(feature = "cli", arg(long, value_name = "TEXT"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// Child orders of the order with this id.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "ORDER"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
     /// Orders with this text in their id.
     #[cfg_attr(feature = "cli", arg(long = "id", value_name = "TEXT"))]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,7 +67,7 @@ fn bad(text: String) -> Problem {
 
 impl OrderFilter {
     /// The names of its fields.
-    pub const NAMES: [&str; 8] = [
+    pub const NAMES: [&str; 9] = [
         "search",
         "state",
         "cause",
@@ -71,6 +75,7 @@ impl OrderFilter {
         "older_than",
         "newer_than",
         "error",
+        "parent",
         "id",
     ];
 
@@ -85,6 +90,7 @@ impl OrderFilter {
             "older_than" => &self.older_than,
             "newer_than" => &self.newer_than,
             "error" => &self.error,
+            "parent" => &self.parent,
             "id" => &self.id,
             _ => &None,
         })
@@ -137,6 +143,7 @@ impl OrderFilter {
             older_than: span("older_than", &self.older_than)?,
             newer_than: span("newer_than", &self.newer_than)?,
             error: self.error(hidden)?,
+            parent: said(&self.parent).map(|id| id.trim().to_owned()),
             id: said(&self.id).map(|text| text.trim().to_owned()),
         })
     }

@@ -1,10 +1,11 @@
 //! Finding orders by state, cause, workflow and age: oldest first, at most the requested number.
 
+use triad_core::children::Parent;
 use triad_core::{Order, ProcessState, Timestamp};
 use triad_operator::causes::causes;
 use triad_operator::find::{CausePattern, Filter, StateFilter, by_id, orders};
 use triad_sim::Ports;
-use triad_workflow::Millis;
+use triad_workflow::{Millis, StepId};
 
 use super::support::{error, hold, id, order, run, workflow};
 
@@ -103,6 +104,43 @@ fn a_filter_s_parts_must_all_fit() {
         assert_eq!(by_id(&store, id("nobody")).await, Ok(None));
         let one = by_id(&store, id("closed")).await;
         assert!(one.is_ok_and(|o| o.is_some_and(|o| o.closed.is_some())));
+    });
+}
+
+#[test]
+fn the_child_orders_of_an_order_are_found_and_no_others() {
+    run(async |store: Ports| {
+        world(&store).await;
+        let child_of = |parent: &str| {
+            let step = StepId::new("ship").expect("a step");
+            let parent = id(parent);
+            move |o: &mut Order| {
+                o.parent = Some(Box::new(Parent {
+                    order_id: parent,
+                    step,
+                    number: 0,
+                    attempt: 0,
+                    depth: 1,
+                }));
+            }
+        };
+        let w = workflow("first", "go");
+        for (name, parent) in [("e1:ship:0", "e1"), ("other", "e1"), ("e10:ship:0", "e10")] {
+            order(&store, &w, name, child_of(parent)).await;
+        }
+        for state in [None, Some("Pending")] {
+            let filter = Filter {
+                parent: Some("e1".to_owned()),
+                state: state.map(|name| name.parse().expect("a state")),
+                ..Filter::default()
+            };
+            let (mut all, more) = found(&store, &filter, 9).await;
+            all.sort();
+            assert_eq!(
+                (all, more),
+                (vec!["e1:ship:0".to_owned(), "other".to_owned()], false)
+            );
+        }
     });
 }
 

@@ -71,7 +71,7 @@ fn refused(order: &Order, action: &'static str, wanted: &'static str) -> Halt {
     })
 }
 
-/// Cancels an order: see [`undo`].
+/// Cancels an order: see [`compensate_order`].
 fn cancel(
     ctx: &Context<'_>,
     order: &Order,
@@ -80,7 +80,7 @@ fn cancel(
 ) -> Result<Draft, Halt> {
     match &order.state {
         ProcessState::Pending { .. } | ProcessState::Processing(_) | ProcessState::Error { .. } => {
-            undo(ctx, order, act, now)
+            compensate_order(ctx, order, act, now)
         }
         _ => Err(refused(order, "cancel", "Pending, Processing or Error")),
     }
@@ -88,7 +88,7 @@ fn cancel(
 
 /// Compensates an order that has not reached its point of no return: one that runs or is in Error and, for its parent,
 /// one that is Processed.
-pub(super) fn undo(
+pub(super) fn compensate_order(
     ctx: &Context<'_>,
     order: &Order,
     act: &OperatorAct,

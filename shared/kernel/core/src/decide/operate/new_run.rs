@@ -30,7 +30,7 @@ pub(super) fn resubmit(
     match &order.state {
         _ if order.parent.is_some() && is_told => {
             return Err(OperationRefusal::Already(
-                "told to its parent order as undone (resubmit the parent)",
+                "told to its parent order as without an effect (resubmit the parent)",
             )
             .into());
         }
@@ -113,7 +113,7 @@ fn correct(
         .step_index(step.as_str())
         .ok_or_else(|| refuse("the workflow has no such step".into()))?;
     if ctx.workflow.steps[index].call().is_none() {
-        return Err(refuse("it waits, and has no input".into()));
+        return Err(refuse("it calls no service, and has no input".into()));
     }
     let record = &order.steps[index];
     let goes_on = record.state.is_retry_due();
