@@ -164,7 +164,7 @@ impl Place {
     }
 
     /// A problem of the part, where its author wrote what it is about. `None` for a problem of what the part has from
-    /// the definition: that is told of the definition itself.
+    /// the definition: it is reported for the definition itself.
     pub(crate) fn moved(self, mut problem: Problem) -> Option<Problem> {
         let [Segment::Key(top), rest @ ..] = problem.at.0.as_slice() else {
             return None;

@@ -129,7 +129,6 @@ pub(crate) mod tests {
     use triad_workflow::{Limits, Workflow};
 
     use super::*;
-    use crate::order::OrderView;
 
     /// The order `o` with a step that has child orders in these states, in the stored form.
     pub(crate) fn parent_of(children: &str) -> Order {
@@ -185,26 +184,9 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_view_of_an_order_counts_its_child_orders_and_names_its_parent() {
+    fn the_place_of_a_child_order_has_a_number_if_it_is_one_of_a_list() {
         let mut order = parent_of("pf");
-        let view = |order: &Order| {
-            let view = OrderView::of(order, &triad_core::Timing::default());
-            crate::json::line("order", &view).unwrap()
-        };
-        let shown = view(&order);
-        assert_eq!(
-            shown["steps"][0]["children"],
-            json!({"all": 2, "states": {"processed": 1, "failed": 1}, "orders": {"failed": ["o:ship:1"]}})
-        );
-        assert_eq!(
-            (&shown["steps"][0]["step"], shown.get("parent")),
-            (&json!("ship"), None)
-        );
         adopt(&mut order);
-        assert_eq!(
-            view(&order)["parent"],
-            json!({"order_id": "p", "step": "ship", "number": 17})
-        );
         let parent = order.parent.clone().unwrap();
         assert_eq!(place(&order, &parent), "step ship, number 17");
         order.id = OrderId::new("p:ship").unwrap();

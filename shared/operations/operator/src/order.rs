@@ -222,3 +222,34 @@ impl<'a> OrderView<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::children::tests::{adopt, parent_of};
+
+    #[test]
+    fn the_view_of_an_order_counts_its_child_orders_and_names_its_parent() {
+        let mut order = parent_of("pf");
+        let view = |order: &Order| {
+            let view = OrderView::of(order, &triad_core::Timing::default());
+            crate::json::line("order", &view).unwrap()
+        };
+        let shown = view(&order);
+        assert_eq!(
+            shown["steps"][0]["children"],
+            json!({"all": 2, "states": {"processed": 1, "failed": 1}, "orders": {"failed": ["o:ship:1"]}})
+        );
+        assert_eq!(
+            (&shown["steps"][0]["step"], shown.get("parent")),
+            (&json!("ship"), None)
+        );
+        adopt(&mut order);
+        assert_eq!(
+            view(&order)["parent"],
+            json!({"order_id": "p", "step": "ship", "number": 17})
+        );
+    }
+}

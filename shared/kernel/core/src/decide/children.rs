@@ -1,17 +1,17 @@
 //! Child orders: a step starts orders of another workflow, takes their ends, and has them compensated.
 //!
 //! The step is parked while they are under way, and nothing is counted. They are started and compensated in waves: when
-//! one ends, the next one begins. A message to a child order goes the way of every submission, so that an order that is
-//! to be compensated cannot overtake the one that starts it; and it may come again: what is known already is told again.
-//! So from time to time the step asks once more, and no message that is lost holds an order up for good.
+//! one ends, the next one begins. Both messages to a child order have its id as their key, so that the one that has it
+//! compensated cannot overtake the one that starts it. Each may come again: a child order answers as it did before. So from
+//! time to time the step asks once more, and no message that is lost holds an order up for good.
 
 use serde_json::Value;
 use triad_workflow::check::MAX_INSTANCES;
 use triad_workflow::{EvalError, Millis, Run, StepIndex};
 
 use super::{
-    Decision, Draft, Halt, Reason, Taken, compensate, give_up, next_position, next_version,
-    operate, push_step_completed, stop, transition, undefined,
+    Decision, Draft, Reason, Taken, give_up, next_position, next_version, push_step_completed,
+    stop, transition, undefined,
 };
 use crate::children::{
     Child, ChildEnd, ChildEnded, ChildState, Children, MAX_DEPTH, MAX_JOINED_BYTES, Parent, output,
@@ -21,7 +21,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::ids::{Attempt, Timestamp};
 use crate::input;
 use crate::message::MAX_OUTPUT_BYTES;
-use crate::order::{Incident, IncidentKind, OperatorAct, Order, ProcessState};
+use crate::order::{Incident, IncidentKind, Order, ProcessState};
 use crate::outbox::{Emission, Writer};
 use crate::output::Output;
 use crate::step::{StepRecord, StepState, Work};
@@ -324,7 +324,7 @@ pub(super) fn ended(
             let failure = cause.clone().in_step(&record.step);
             record.error = Some(failure.clone());
             stop(&mut next, failure, now);
-            return Ok(Taken::Ended(next));
+            return Ok(Taken::Changed(next));
         }
         (ChildState::Compensating { .. }, ChildEnd::NoEffect { .. }) => {
             (ChildState::Compensated, None)
@@ -501,47 +501,7 @@ fn compensated_one(
         // The next claim goes on.
         release(&mut next.steps[index]);
     }
-    compensate::advance(ctx, &mut next, now)?;
-    Ok(Taken::Ended(next))
-}
-
-/// Decides that a child order is compensated, because its parent is. It tells its parent what has become of it.
-pub(super) fn parent_compensated(
-    ctx: &Context<'_>,
-    order: &Order,
-    parent: &Parent,
-    now: Timestamp,
-) -> Result<Decision, Halt> {
-    if order.parent.as_deref() != Some(parent) {
-        return Ok(Decision::Ignore(Reason::NotAwaited));
-    }
-    let act = OperatorAct::new(
-        "triad",
-        &format!("its parent order {} is compensated", parent.order_id),
-    );
-    match &order.state {
-        ProcessState::Compensating { .. } => return Ok(Decision::Ignore(Reason::Repeated)),
-        ProcessState::Compensated { .. } => return Ok(tell(ctx, order, now)?),
-        ProcessState::CompensationFailed { .. } if order.closed.is_some() => {
-            return Ok(tell(ctx, order, now)?);
-        }
-        ProcessState::CompensationFailed { .. } => return Ok(Decision::Ignore(Reason::Finished)),
-        _ => {}
-    }
-    match operate::compensate_order(ctx, order, &act, now) {
-        Ok(next) => Ok(transition(ctx, next, now)),
-        Err(Halt::Refused(why)) => {
-            let mut next = next_version(order, Writer::Scheduler);
-            let cause = Failure::new(
-                FailureKind::Permanent,
-                "past-point-of-no-return",
-                &why.to_string(),
-            );
-            put(&mut next, ChildEnd::Kept { cause });
-            Ok(transition(ctx, next, now))
-        }
-        Err(halt) => Err(halt),
-    }
+    Ok(Taken::Compensating(next))
 }
 
 /// Tells the parent of a finished order once more how the order has ended: it has asked for it.
@@ -586,7 +546,7 @@ pub(super) fn end(ctx: &Context<'_>, order: &mut Draft) -> Result<(), NeedsDetai
 }
 
 /// Adds the message to the parent, in the place of one that is unsent.
-fn put(order: &mut Order, end: ChildEnd) {
+pub(super) fn put(order: &mut Order, end: ChildEnd) {
     let entries = &mut order.outbox.entries;
     entries.retain(|entry| !matches!(entry, Emission::Ended { .. }));
     entries.push(Emission::Ended { end });

@@ -298,7 +298,7 @@ fn by_state(
             Event::ChildEnded(ended),
         ) => taken(ctx, children::ended(ctx, order, &ended, now)?, now)?,
         (_, Event::ParentCompensated(parent)) => {
-            children::parent_compensated(ctx, order, &parent, now)?
+            operate::parent_compensated(ctx, order, &parent, now)?
         }
         (ProcessState::Compensating { .. }, Event::Received(received)) => {
             Decision::Ignore(waits::too_late(order, &received))
@@ -365,7 +365,10 @@ fn taken(ctx: &Context<'_>, taken: Taken, now: Timestamp) -> Result<Decision, Ne
             forward::advance(ctx, &mut next, now)?;
             transition(ctx, next, now)
         }
-        Taken::Ended(next) => transition(ctx, next, now),
+        Taken::Compensating(mut next) => {
+            compensate::advance(ctx, &mut next, now)?;
+            transition(ctx, next, now)
+        }
     })
 }
 

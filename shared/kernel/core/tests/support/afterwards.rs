@@ -33,8 +33,8 @@ impl Story {
         // An expression without a value fails again, unless its input or the workflow's version changes.
         let cause = self.order.state.cause();
         let can_be_mended = cause.is_none_or(|cause| cause.kind != FailureKind::Definition);
-        let is_settled = self.order.parent.is_some() && self.order.closed.is_some();
-        if is_bad(&self.order) && can_be_mended && !is_settled {
+        let is_closed_child = self.order.parent.is_some() && self.order.closed.is_some();
+        if is_bad(&self.order) && can_be_mended && !is_closed_child {
             let (order, now) = (self.order.clone(), self.now);
             for happened in [true, false] {
                 self.comes_to_a_good_end(happened);

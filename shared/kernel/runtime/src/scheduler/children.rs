@@ -41,8 +41,8 @@ where
     E: Entropy,
 {
     /// Stores the child orders that these messages start, or have compensated before they were stored. Leaves the
-    /// messages that are to be decided on: all but those of child orders that are not stored, of which the parent is
-    /// told.
+    /// messages that are to be decided on: all but those of child orders that are not stored, whose parents get an
+    /// answer here.
     pub(super) async fn store_children(
         &self,
         works: Vec<Work>,
@@ -195,7 +195,7 @@ where
         }
     }
 
-    /// Those of these child orders that are still stored; the parents of the others are to be told.
+    /// Those of these child orders that are still stored; the parents of the others get an answer.
     async fn find(
         &self,
         known: Vec<Work>,
@@ -221,7 +221,7 @@ where
         found
     }
 
-    /// Tells parents the ends of child orders that are not stored.
+    /// Sends parents the ends of child orders that are not stored.
     async fn tell(&self, told: Vec<(Work, ChildEnd)>, batch: &mut Batch<'_>) {
         if told.is_empty() {
             return;

@@ -175,7 +175,7 @@ pub(super) fn check(
     let mut told = BTreeSet::new();
     for written in compiled(definition, problems) {
         if is_part(definition) {
-            run::check_reads(definition, &written, problems);
+            run::check_reads(definition, &written.at, &written.expression, problems);
         }
         for read in written.expression.steps() {
             let key = (

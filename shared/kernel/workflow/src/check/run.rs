@@ -1,9 +1,9 @@
 //! Checks of steps that run other orders: one, or one for each element of a list.
 
-use super::expressions::Written;
 use super::kinds::{ONE_OF, refuse};
 use super::{MAX_AT_ONCE, MAX_INSTANCES};
 use crate::duration::Millis;
+use crate::expr::Expression;
 use crate::model::{
     CompensationDefinition, Definition, ForEachDefinition, PolicyDefinition, RunDefinition,
     StepDefinition,
@@ -196,16 +196,21 @@ fn check_part_name(
 }
 
 /// Reports an expression of a part that reads details which the part has not.
-pub(super) fn check_reads(part: &Definition, written: &Written, problems: &mut Problems) {
-    for way in written.expression.reads() {
+pub(super) fn check_reads(
+    part: &Definition,
+    at: &Path,
+    expression: &Expression,
+    problems: &mut Problems,
+) {
+    for way in expression.reads() {
         if let [details, name, ..] = way.as_slice()
             && details == "details"
             && !part.variables.contains(name)
         {
             let reason =
                 format!("reads details.{name}, which the work for an element does not see");
-            let problem = Problem::new(written.at.clone(), reason);
-            let source = written.expression.source().to_owned();
+            let problem = Problem::new(at.clone(), reason);
+            let source = expression.source().to_owned();
             let hint = bring(name, &format!("details.{name}"));
             problems.push(problem.hint(hint).on_text([source, name.clone()]));
         }

@@ -196,7 +196,7 @@ impl Expression {
 
     /// The values that the expression reads of `order`, `details`, `steps`, `output` and `input`, each as the names
     /// that lead to it, such as `["steps", "charge", "reference"]`. If a name is computed, the list ends
-    /// before it. A variable of the workflow is told as the value of the details that it is.
+    /// before it. A variable of the workflow is in the list as the value of the details that it stands for.
     #[must_use]
     pub fn reads(&self) -> Vec<Vec<String>> {
         let mut found = Vec::new();

@@ -19,7 +19,7 @@ pub(super) fn refused(steps: &str, place: &str, part: &str) {
     );
 }
 
-/// The rows of a table: what is written, the place of its one problem, and a part of what is told of it.
+/// The rows of a table: what is written, the place of its one problem, and a part of its text.
 fn rows(table: &str) -> impl Iterator<Item = [&str; 3]> {
     let rows = table.lines().map(str::trim).filter(|row| !row.is_empty());
     rows.map(|row| {

@@ -17,7 +17,7 @@ fn place<'a>(order: &Order, above: &'a Order) -> Option<&'a Child> {
 }
 
 /// Whether an order has left no effect, or an operator has said what became of it.
-fn is_settled(order: &Order) -> bool {
+fn is_over_without_effect(order: &Order) -> bool {
     matches!(order.state, ProcessState::Compensated { .. }) || order.closed.is_some()
 }
 
@@ -47,7 +47,7 @@ pub(super) fn check(state: &State, found: &mut Findings) {
         // A list that is amended may become shorter, once the order is done again.
         let is_known = match child {
             Some(child) => child.attempt >= parent.attempt,
-            None => is_settled(order),
+            None => is_over_without_effect(order),
         };
         let name = "g2-a-child-order-is-known-to-its-parent";
         found.check(name, is_known, || seen(child));
@@ -56,17 +56,17 @@ pub(super) fn check(state: &State, found: &mut Findings) {
         };
         if known.attempt > parent.attempt {
             let name = "g10-an-order-in-whose-place-another-is-has-no-effect";
-            found.check(name, is_settled(order), || seen(child));
+            found.check(name, is_over_without_effect(order), || seen(child));
             continue;
         }
         let is_processed = matches!(order.state, ProcessState::Processed { .. });
         let holds = match (&above.state, &known.state) {
             (ProcessState::Processed { .. }, ChildState::Processed(_)) => is_processed,
             (ProcessState::Processed { .. } | ProcessState::Compensated { .. }, _) => {
-                is_settled(order)
+                is_over_without_effect(order)
             }
             // An operator decides about the parent.
-            (_, ChildState::Failed | ChildState::Compensated) => is_settled(order),
+            (_, ChildState::Failed | ChildState::Compensated) => is_over_without_effect(order),
             _ => true,
         };
         let name = "g10-a-child-order-ends-as-its-parent-does";

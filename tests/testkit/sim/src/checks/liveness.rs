@@ -68,7 +68,7 @@ fn asked_again_ms(state: &State) -> u64 {
     2 * longest.unwrap_or(0)
 }
 
-/// Time for the child orders of a step: each wave of them is submitted, runs, and is told of; and the same again to
+/// Time for the child orders of a step: each wave of them is started, runs, and tells its parent; and the same again to
 /// compensate them.
 fn children_ms(step: &Step, compensations_fail: bool) -> u64 {
     let Some(run) = step.run() else {

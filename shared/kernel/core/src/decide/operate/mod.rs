@@ -2,9 +2,12 @@
 
 mod amend;
 mod new_run;
+mod parent;
 mod resolve;
 
 use triad_workflow::Millis;
+
+pub(super) use parent::parent_compensated;
 
 use super::complete_by::set_complete_by;
 use super::{Decision, Draft, Halt, ask, children, compensate, next_version, transition};
@@ -88,7 +91,7 @@ fn cancel(
 
 /// Compensates an order that has not reached its point of no return: one that runs or is in Error and, for its parent,
 /// one that is Processed.
-pub(super) fn compensate_order(
+fn compensate_order(
     ctx: &Context<'_>,
     order: &Order,
     act: &OperatorAct,

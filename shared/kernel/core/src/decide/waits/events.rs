@@ -25,8 +25,8 @@ pub(in super::super) enum Taken {
     Changed(Draft),
     /// Its step has all that it waits for, and the order goes on.
     WaitIsOver(Draft),
-    /// A child order has ended, and what follows is decided.
-    Ended(Draft),
+    /// A child order is compensated, and the compensation of the order goes on.
+    Compensating(Draft),
 }
 
 /// Decides on an event for an order that runs: the first step that waits for it takes it. If none does yet, but a later
