@@ -353,7 +353,8 @@ pub struct StatusMessage {
     /// Id of the order.
     pub order_id: OrderId,
     /// Counted from 1 for each order, without gaps; a message with the same sequence is the same
-    /// message again. 0 for [`Rejected`](crate::status::Status::Rejected), which belongs to no
+    /// message again. 0 for [`Rejected`](crate::status::Status::Rejected) and
+    /// [`Conflict`](crate::status::Status::Conflict), which belong to no
     /// stored order.
     pub sequence: u32,
     /// What happened.

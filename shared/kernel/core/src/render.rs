@@ -211,22 +211,22 @@ pub fn announcement(accepted: Accepted) -> Envelope {
     )
 }
 
-/// The message with the status `rejected`, for a submission that was not accepted: too many orders are in
-/// flight, or it can never be accepted. Its sequence is 0, because no order was stored. A `reply_topic` of
-/// `None` means the topic `status`. `cause` says why, and `at` is the time of the refusal. The message is a
+/// The message with the status `rejected` or `conflict`, for a submission that was not accepted: too many orders are in
+/// flight, it can never be accepted, or its id is taken. Its sequence is 0, because no order was stored. A `reply_topic`
+/// of `None` means the topic `status`. `cause` says why, and `at` is the time of the refusal. The message is a
 /// child of the hop `trace`; `None`: it belongs to no trace.
 #[must_use]
-pub fn rejected(
-    order: &OrderId,
-    reply_topic: Option<&str>,
+pub fn not_accepted(
+    (order, reply_topic): (&OrderId, Option<&str>),
     trace: Option<TraceContext>,
+    status: Status,
     cause: Failure,
     at: Timestamp,
 ) -> Envelope {
     let body = StatusMessage {
         order_id: order.clone(),
         sequence: 0,
-        status: Status::Rejected,
+        status,
         step: None,
         cause: Some(cause),
         at,
@@ -234,8 +234,8 @@ pub fn rejected(
     Envelope::about(
         reply_topic.unwrap_or(topics::STATUS).to_owned(),
         order,
-        "triad.order.rejected",
-        format!("{order}/rejected/{}", at.0),
+        &format!("triad.order.{}", status.as_str()),
+        format!("{order}/{}/{}", status.as_str(), at.0),
         trace,
         &body,
     )

@@ -29,6 +29,9 @@ pub enum Status {
     /// The order was not accepted, and nothing was stored. The message's cause says why: there is no room for
     /// it now, or it can never be taken as it is.
     Rejected,
+    /// Another order of this id is stored, with other content: this submission changes nothing, and the statuses of
+    /// the stored order go on.
+    Conflict,
 }
 
 impl Status {
@@ -47,6 +50,7 @@ impl Status {
             Self::Failed => "failed",
             Self::Resubmitted => "resubmitted",
             Self::Rejected => "rejected",
+            Self::Conflict => "conflict",
         }
     }
 }

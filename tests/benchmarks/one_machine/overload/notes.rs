@@ -159,7 +159,8 @@ impl Notes {
             Status::Compensated
             | Status::CompensationFailed
             | Status::Failed
-            | Status::Rejected => true,
+            | Status::Rejected
+            | Status::Conflict => true,
         };
         let status = message.status.as_str();
         let what = match &message.cause {

@@ -22,7 +22,9 @@ struct OrderStatuses<'a> {
 fn statuses_by_order(statuses: &[(String, StatusMessage)]) -> BTreeMap<&str, OrderStatuses<'_>> {
     let mut all: BTreeMap<&str, OrderStatuses<'_>> = BTreeMap::new();
     // A message about a refused record is not a status of an order, because the record was not stored.
-    let is_refusal = |s: &StatusMessage| s.status == Status::Rejected && s.sequence == 0;
+    let is_refusal = |s: &StatusMessage| {
+        matches!(s.status, Status::Rejected | Status::Conflict) && s.sequence == 0
+    };
     for (topic, status) in statuses.iter().filter(|(_, s)| !is_refusal(s)) {
         let told = all.entry(status.order_id.as_str()).or_default();
         if !told.topics.contains(&topic.as_str()) {

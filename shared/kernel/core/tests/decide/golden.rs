@@ -141,6 +141,7 @@ fn all() -> Vec<(String, Value)> {
         (Status::Failed, true),
         (Status::Resubmitted, false),
         (Status::Rejected, true),
+        (Status::Conflict, true),
     ] {
         let body = StatusMessage {
             order_id: s.order.id.clone(),

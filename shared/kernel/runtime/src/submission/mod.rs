@@ -358,7 +358,9 @@ where
                 Ok(Created::Exists { .. }) => {
                     let refusal = SubmissionRefusal::Conflict(order.accepted.order_id.to_string());
                     // The stored order with this id continues, and so do its statuses.
-                    to_send.extend(self.letter(source, records, order.index, &refusal, None));
+                    let sender = (order.accepted.order_id, order.accepted.reply_topic);
+                    let sender = Some(sender);
+                    to_send.extend(self.letter(source, records, order.index, &refusal, sender));
                     answers[order.index] = Submitted::Refused(refusal);
                 }
                 Err(StoreError::Item(why)) => {

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use triad_core::status::Status;
 use triad_core::submission::SubmissionRefusal;
 use triad_core::{
     Accepted, Envelope, Failure, FailureKind, OrderId, Timestamp, TraceContext, render,
@@ -68,10 +69,10 @@ impl ToSend {
         tracing::warn!(order = %accepted.order_id, why, "order rejected");
         let cause = Failure::new(FailureKind::Transient, "too-many-in-flight", why);
         let trace = accepted.traceparent.as_deref();
-        let status = render::rejected(
-            &accepted.order_id,
-            accepted.reply_topic.as_deref(),
+        let status = render::not_accepted(
+            (&accepted.order_id, accepted.reply_topic.as_deref()),
             trace.and_then(TraceContext::parse),
+            Status::Rejected,
             cause,
             now,
         );
@@ -82,7 +83,7 @@ impl ToSend {
         Self { index, messages }
     }
 
-    /// The dead letter of a record, its alert, and the status `rejected` for its application.
+    /// The dead letter of a record, its alert, and the status `rejected` or `conflict` for its application.
     pub(super) fn refused(
         index: usize,
         record: &InputRecord,
@@ -93,7 +94,12 @@ impl ToSend {
         let cause = Cause::new(refusal.code(), refusal.to_string());
         let rejected = sender.map(|(id, topic)| {
             let cause = Failure::new(FailureKind::Permanent, cause.code, &cause.message);
-            render::rejected(&id, topic.as_deref(), record.trace(), cause, now)
+            let status = match refusal {
+                SubmissionRefusal::Conflict(_) => Status::Conflict,
+                _ => Status::Rejected,
+            };
+            let sender = (&id, topic.as_deref());
+            render::not_accepted(sender, record.trace(), status, cause, now)
         });
         // As in `dead_letter::send`: the alert after its letter is acknowledged.
         let [letter, alert] = dead_letter(record, &cause, now);

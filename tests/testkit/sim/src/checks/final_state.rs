@@ -295,7 +295,8 @@ fn statuses(state: &State, found: &mut Findings) {
                 topic.to_owned()
             });
             let Ok(status) = read else { continue };
-            if status.status == Status::Rejected && status.sequence == 0 {
+            let is_refusal = matches!(status.status, Status::Rejected | Status::Conflict);
+            if is_refusal && status.sequence == 0 {
                 continue;
             }
             let id = status.order_id;
