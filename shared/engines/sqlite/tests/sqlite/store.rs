@@ -406,7 +406,7 @@ fn a_file_of_another_program_or_of_a_later_version_is_refused() {
             60,
             Foreign::Later {
                 version: 7,
-                known: 4,
+                known: 5,
             },
         ),
         (68, Foreign::Program),
