@@ -25,7 +25,7 @@ pub async fn all(
     for workflow in workflows {
         let definition = publish(store, &workflow)
             .await
-            .map_err(|e| format!("{} was not published: {e}", workflow.name))?;
+            .map_err(|e| format!("{}@{} was not published: {e}", workflow.name, workflow.hash))?;
         published.push(definition.to_string());
     }
     Ok(published)

@@ -66,7 +66,7 @@ pub async fn run(args: PublishArgs) -> Result<ExitCode> {
     for workflow in &workflows {
         let definition = publish(&store, workflow)
             .await
-            .with_context(|| format!("{} was not published", workflow.name))?;
+            .with_context(|| format!("{}@{} was not published", workflow.name, workflow.hash))?;
         if args.json {
             let name = workflow.name.as_str();
             print_line(
