@@ -147,6 +147,10 @@ fn go_on(
         return Ok(true);
     }
     if let Err(error) = order.ask_children(ctx, index, numbers)? {
+        if asks_again {
+            // A wait that begins and ends in this write is in no record, and so it has no number.
+            release(&mut order.steps[index]);
+        }
         undefined(ctx, order, index, &error, now)?;
         return Ok(false);
     }

@@ -152,6 +152,21 @@ fn ends_that_do_not_come_are_asked_for_more_and_more_rarely() {
 }
 
 #[test]
+fn details_that_have_no_value_when_they_are_made_again_end_the_step() {
+    let summed = LINES.replace(
+        "\"n\": \"${index}\"",
+        "\"n\": \"${index + details.amount}\"",
+    );
+    let details = json!({"amount": 7, "lines": ["x", "y"]});
+    let mut s = Story::with_details(&summed, details).claimed();
+    s.succeed("a");
+    s.overdue_now();
+    s.details["amount"] = json!("seven");
+    s.claim();
+    assert_eq!((s.state(), children(&s).as_str()), ("Compensating", "cc"));
+}
+
+#[test]
 fn an_end_that_comes_while_the_order_waits_for_a_claim_is_taken() {
     let mut s = running(3);
     s.overdue_now();
