@@ -39,13 +39,11 @@ pub enum Workload {
     Later,
     /// One order of which a step runs three child orders, two at once.
     Children,
-    /// One order whose child orders are Processed, and compensated because its last step fails.
-    ChildrenCompensated,
 }
 
 impl Workload {
     /// All workloads.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 9] = [
         Self::Line,
         Self::Fork,
         Self::Compensated,
@@ -55,20 +53,18 @@ impl Workload {
         Self::Unpaid,
         Self::Later,
         Self::Children,
-        Self::ChildrenCompensated,
     ];
 
     fn orders(self) -> Vec<NewOrder> {
         match self {
             Self::Line | Self::OneMachine => vec![scenario::plain_order(0, "line")],
             Self::Fork => vec![scenario::plain_order(0, "fork")],
-            Self::Compensated => vec![scenario::failing_order(0, "choice")],
+            Self::Compensated => vec![scenario::failing_order(0)],
             Self::Once => vec![scenario::plain_order(0, "letter")],
             Self::Waiting => vec![scenario::paid_order(0, &[1_000, 6_000])],
             Self::Unpaid => vec![scenario::paid_order(0, &[])],
             Self::Later => vec![scenario::plain_order(0, "freight")],
             Self::Children => vec![scenario::plain_order(0, "batch")],
-            Self::ChildrenCompensated => vec![scenario::failing_order(0, "batch")],
         }
     }
 }

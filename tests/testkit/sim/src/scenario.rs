@@ -236,14 +236,13 @@ fn of_body(body: &Value) -> NewOrder {
     }
 }
 
-/// An order of `choice` or `batch` that is compensated, because the input of its last step has no value.
-pub(crate) fn failing_order(n: usize, workflow: &str) -> NewOrder {
-    // An order of `batch` has one child order then: with three the pairs of crashes would take minutes.
-    let details = json!({"item": n, "gift": workflow == "choice", "sum": "seven"});
-    let body = json!({"order_id": plain_id(n), "workflow": workflow, "details": details});
+/// An order that is compensated, because the input of its last step has no value.
+pub(crate) fn failing_order(n: usize) -> NewOrder {
+    let details = json!({"item": n, "gift": true, "sum": "seven"});
+    let body = json!({"order_id": plain_id(n), "workflow": "choice", "details": details});
     NewOrder {
         value: body.to_string().into_bytes(),
-        ..plain_order(n, workflow)
+        ..plain_order(n, "choice")
     }
 }
 
