@@ -27,10 +27,10 @@ use crate::submission::first_due;
 enum Plan {
     /// Store this order first; then it is started, if it is accepted here.
     Store(Box<NewOrder>, Option<Accepted>),
-    /// It is stored already, or was: see whether it still is.
-    Find,
-    /// Tell the parent that it has no such order.
-    Tell(ChildEnd),
+    /// If it is stored, go on with it; otherwise this is the answer to the parent.
+    Find(ChildEnd),
+    /// Do nothing: the parent asks again.
+    Leave,
 }
 
 impl<S, B, C, E> Scheduler<S, B, C, E>
@@ -61,8 +61,8 @@ where
                     new.push(*order);
                     storing.push((work, accepted));
                 }
-                Ok(Plan::Find) => known.push(work),
-                Ok(Plan::Tell(end)) => told.push((work, end)),
+                Ok(Plan::Find(otherwise)) => known.push((work, otherwise)),
+                Ok(Plan::Leave) => {}
                 Err(e) => batch.redeliver(work.index, e.into()),
             }
         }
@@ -84,13 +84,13 @@ where
                 Ok(Created::Exists { digest })
                     if digest.is_empty() || Some(&digest) == same.as_ref() =>
                 {
-                    known.push(work);
+                    known.push((work, expired()));
                 }
                 Ok(Created::Exists { .. }) => {
                     let why = "there is another order of this id";
                     told.push((work, no_effect("conflicting-submission", why)));
                 }
-                Err(StoreError::Item(why)) => told.push((work, no_effect("unstorable", &why))),
+                Err(StoreError::Item(why)) => known.push((work, no_effect("unstorable", &why))),
                 Err(e) => batch.redeliver(work.index, e.into()),
             }
         }
@@ -99,31 +99,39 @@ where
         ready
     }
 
-    /// What a message of a parent asks for, by the definition of the workflow.
+    /// What a message of a parent asks for, by the definition of the workflow. A child order that is stored goes on, even
+    /// if the definition has changed so that it would not be accepted now.
     async fn plan(&self, work: &Work, batch: &Batch<'_>) -> Result<Plan, StoreError> {
         let Some(child) = work.child() else {
-            return Ok(Plan::Find);
+            return Ok(Plan::Leave);
         };
         if child.compensate.is_some_and(|known| known.was_processed) {
-            return Ok(Plan::Find);
+            return Ok(Plan::Find(expired()));
         }
         let now = self.clock.now();
         let version = match &child.version {
-            Some(hash) => Some(WorkflowRef {
+            Some(hash) => Ok(Some(WorkflowRef {
                 name: child.workflow.clone(),
                 hash: hash.clone(),
-            }),
-            None => self.definitions.current(&child.workflow, now).await?,
+            })),
+            None => self.definitions.current(&child.workflow, now).await,
         };
-        let Some(version) = version else {
-            let why = format!("there is no workflow {}", child.workflow);
-            return Ok(Plan::Tell(no_effect("unknown-workflow", &why)));
+        let version = match version {
+            Ok(Some(version)) => version,
+            Ok(None) => {
+                let why = format!("there is no workflow {}", child.workflow);
+                return Ok(Plan::Find(no_effect("unknown-workflow", &why)));
+            }
+            Err(StoreError::Item(why)) => return Ok(Plan::Find(no_effect("unstorable", &why))),
+            Err(e) => return Err(e),
         };
         let workflow = match self.definitions.pinned(&version, now).await {
             Ok(workflow) => Some(workflow),
-            // What is compensated needs its steps: a process that can read the definition does it.
+            // What is compensated needs its steps. The messages behind this one do not wait for a process that can read
+            // the definition.
             Err(StoreError::Item(why)) if child.compensate.is_some() => {
-                return Err(StoreError::Transient(why));
+                tracing::warn!(order = %child.order_id, why, "a child order is compensated once its definition can be read");
+                return Ok(Plan::Leave);
             }
             Err(StoreError::Item(why)) => {
                 tracing::warn!(order = %child.order_id, why, "a child order is set aside until its definition can be read");
@@ -132,27 +140,23 @@ where
             Err(e) => return Err(e),
         };
         let details = Value::Object(child.details.clone());
-        let schema = workflow.as_ref().and_then(|w| w.details.as_ref());
-        if let Some(schema) = schema.filter(|_| child.compensate.is_none()) {
-            let misfits = schema.misfits(&details).unwrap_or_default();
-            if !misfits.is_empty() {
-                let misfits: Vec<String> = misfits.iter().map(ToString::to_string).collect();
-                let end = no_effect("details-do-not-fit", &misfits.join("; "));
-                return Ok(Plan::Tell(end));
+        let refusal = match (child.compensate, &workflow) {
+            (Some(_), _) => {
+                let why = "its parent order was compensated before it was stored";
+                Some(Failure::new(FailureKind::Operator, "cancelled", why))
             }
-        }
+            (None, Some(workflow)) => misfit(workflow, &details),
+            (None, None) => None,
+        };
         let record = &batch.records[work.index];
         let accepted = self.accepted((child, record), version, workflow.as_deref(), &details);
-        let (order, accepted) = match (&workflow, child.compensate) {
+        let (order, accepted) = match (&workflow, refusal) {
             (Some(workflow), None) => {
                 let order = Order::new(&accepted, workflow, accepted.due);
                 (order, Some(accepted))
             }
-            (Some(workflow), Some(_)) => {
-                let why = "its parent order was compensated before it was stored";
-                let cause = Failure::new(FailureKind::Operator, "cancelled", why);
-                (Order::never_begun(&accepted, workflow, cause), None)
-            }
+            // Stored as ended, so that a start that comes later finds it.
+            (Some(workflow), Some(why)) => (Order::never_begun(&accepted, workflow, why), None),
             (None, _) => (Order::unread(&accepted), None),
         };
         let new = NewOrder {
@@ -195,25 +199,21 @@ where
         }
     }
 
-    /// Those of these child orders that are still stored; the parents of the others get an answer.
+    /// Those of these child orders that are stored; the parents of the others get the answer beside them.
     async fn find(
         &self,
-        known: Vec<Work>,
+        known: Vec<(Work, ChildEnd)>,
         told: &mut Vec<(Work, ChildEnd)>,
         batch: &mut Batch<'_>,
     ) -> Vec<Work> {
         if known.is_empty() {
             return Vec::new();
         }
-        let ids: Vec<OrderId> = known.iter().map(|work| work.id.clone()).collect();
+        let ids: Vec<OrderId> = known.iter().map(|(work, _)| work.id.clone()).collect();
         let mut found = Vec::with_capacity(known.len());
-        for (work, stored) in known.into_iter().zip(self.store.load(ids).await) {
+        for ((work, otherwise), stored) in known.into_iter().zip(self.store.load(ids).await) {
             match stored {
-                Ok(None) => {
-                    let why = "its record has expired: it is not known how it ended, or cannot be compensated";
-                    let cause = Failure::new(FailureKind::Permanent, "expired", why);
-                    told.push((work, ChildEnd::Kept { cause }));
-                }
+                Ok(None) => told.push((work, otherwise)),
                 Ok(Some(_)) | Err(StoreError::Item(_)) => found.push(work),
                 Err(e) => batch.redeliver(work.index, e.into()),
             }
@@ -261,6 +261,23 @@ fn lane(topic: &str) -> Priority {
     match topic == topics::SCHEDULER_HIGH {
         true => Priority::High,
         false => Priority::Normal,
+    }
+}
+
+/// Why the details of a child order do not fit its workflow; `None` if they do.
+fn misfit(workflow: &Workflow, details: &Value) -> Option<Failure> {
+    // A definition whose schema cannot be used is unreadable.
+    let misfits = workflow.details.as_ref()?.misfits(details).ok()?;
+    let misfits: Vec<String> = misfits.iter().map(ToString::to_string).collect();
+    let failure = |why: &str| Failure::new(FailureKind::Permanent, "details-do-not-fit", why);
+    (!misfits.is_empty()).then(|| failure(&misfits.join("; ")))
+}
+
+/// The answer about a child order that was stored and is not any more.
+fn expired() -> ChildEnd {
+    let why = "its record has expired: it is not known how it ended, or cannot be compensated";
+    ChildEnd::Kept {
+        cause: Failure::new(FailureKind::Permanent, "expired", why),
     }
 }
 
