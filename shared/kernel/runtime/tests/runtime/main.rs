@@ -2,6 +2,7 @@
 
 mod agent;
 mod callers;
+mod children;
 mod dead_letters;
 mod definitions;
 mod golden;
