@@ -1,6 +1,7 @@
 //! Checks of child orders: what becomes of an order becomes of those that its steps have started.
 
 use triad_core::children::{Child, ChildState};
+use triad_core::order::IncidentKind;
 use triad_core::outbox::Emission;
 use triad_core::{Order, ProcessState, StepState};
 
@@ -16,9 +17,12 @@ fn place<'a>(order: &Order, above: &'a Order) -> Option<&'a Child> {
     record.children.as_ref()?.all.get(parent.number as usize)
 }
 
-/// Whether an order has left no effect, or an operator has said what became of it.
+/// Whether an order has left no effect, or an operator has said what became of it. The parent goes on with that; an
+/// operator who has the compensation tried again later has opened the child order alone.
 fn is_over_without_effect(order: &Order) -> bool {
-    matches!(order.state, ProcessState::Compensated { .. }) || order.closed.is_some()
+    let mut lines = order.incidents.iter();
+    matches!(order.state, ProcessState::Compensated { .. })
+        || lines.any(|line| line.what == IncidentKind::Closed)
 }
 
 /// Whether a child order waits for an operator, and its parent with it.
