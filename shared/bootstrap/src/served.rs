@@ -58,8 +58,8 @@ impl Served {
 /// The agents that a workflow names for its steps and for their compensations, each once.
 #[must_use]
 pub fn agents_of(workflow: &Workflow) -> BTreeSet<AgentName> {
-    let parts = workflow.parts.iter();
-    let steps = parts.chain([workflow]).flat_map(|workflow| &workflow.steps);
+    let workflows = workflow.with_parts().into_iter();
+    let steps = workflows.flat_map(|workflow| &workflow.steps);
     let named = steps.flat_map(|step| {
         let compensation = step.compensation.as_ref().map(|c| &c.agent);
         step.call()

@@ -29,6 +29,7 @@ const PAGES: &[(&str, &str)] = &[
     page!("tutorial/in-node"),
     page!("tutorial/drill"),
     page!("how-to/submit-orders"),
+    page!("how-to/alternatives"),
     page!("how-to/order-lines"),
     page!("how-to/wait"),
     page!("how-to/describe-a-service"),

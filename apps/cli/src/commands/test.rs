@@ -315,7 +315,7 @@ fn step(
                 Some(("until", named_moment(rendered(at), *zone)))
             }
             StepKind::Run(run) => Some(match &run.each {
-                None => ("details", rendered(&run.details)),
+                None => ("details", rendered(&run.own.details)),
                 Some(each) => ("for_each", named_list(rendered(&each.list))),
             }),
             StepKind::Timer(Timer::For(_)) | StepKind::Await(_) => None,
@@ -330,6 +330,13 @@ fn step(
             is_good &= !matches!(first, Computed::Fails(..));
             let name = "details of the first";
             show(name, &first, None, &at, &mut shown, &mut lines);
+        }
+        for other in step.run().iter().flat_map(|run| &run.others) {
+            let computed = rendered(&other.started.details);
+            is_good &= !matches!(computed, Computed::Fails(..));
+            let asks = other.started.asks.as_deref().unwrap_or_default();
+            let name = format!("details of {asks}");
+            show(&name, &computed, None, &at, &mut shown, &mut lines);
         }
         let played = match (outputs.given.get(id), &step.kind, &computed) {
             (Some(output), ..) => Some(Ok(output.clone())),
@@ -391,7 +398,11 @@ fn first_of(run: &Run, list: &Computed, scope: Scope, placeholders: &[String]) -
         return None;
     };
     let scope = scope.with(&each.item, items.first()?);
-    let mut first = render(&run.details, &scope.with("index", &0.into()), placeholders);
+    let mut first = render(
+        &run.own.details,
+        &scope.with("index", &0.into()),
+        placeholders,
+    );
     if let Computed::Value(_, of) = &mut first {
         of.extend(open.iter().cloned());
         of.sort();

@@ -9,7 +9,7 @@ use serde_json::json;
 use triad_core::Timing;
 use triad_core::worst_case::WorstCase;
 use triad_workflow::load::{self, LoadError};
-use triad_workflow::{Limits, Millis, Run, Workflow};
+use triad_workflow::{Limits, Millis, Run, Step, Workflow};
 
 use crate::output::{Usage, print_line};
 use crate::user_files::{self, AGENTS};
@@ -131,7 +131,7 @@ fn show(file: &Path, workflow: &Workflow, args: &ValidateArgs) -> Result<()> {
     );
     for step in &workflow.steps {
         if let Some(run) = step.run() {
-            println!("  {}: {}", step.id, in_words(run));
+            println!("  {}: {}", step.id, in_words(step, run));
         }
     }
     println!(
@@ -154,19 +154,18 @@ fn show(file: &Path, workflow: &Workflow, args: &ValidateArgs) -> Result<()> {
 }
 
 /// What a step runs: `for each element of details.lines, at most 10 at once, tolerates 0`, and the workflow if it has a
-/// name of its own.
-fn in_words(run: &Run) -> String {
-    let of = match run.version {
-        // A part of the workflow, which Triad has named.
-        Some(_) => String::new(),
-        None => format!("an order of {}", run.workflow),
-    };
+/// name of its own. `express/book, else road/book` of a step that has several ways to do its work.
+fn in_words(step: &Step, run: &Run) -> String {
     let Some(each) = &run.each else {
-        return of;
+        return step.kind.to_string();
     };
     let list = each.list.expressions();
     let list = list.first().map_or("a list", |list| list.source());
-    let what = if of.is_empty() { of } else { format!("{of} ") };
+    let what = match run.own.version {
+        // A part of the workflow, which Triad has named.
+        Some(_) => String::new(),
+        None => format!("an order of {} ", run.own.workflow),
+    };
     format!(
         "{what}for each element of {list}, at most {} at once, tolerates {}",
         each.at_once, each.tolerate

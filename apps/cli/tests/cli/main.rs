@@ -10,4 +10,5 @@ mod project_changes;
 mod projects;
 mod questions;
 mod waits;
+mod ways;
 mod workflow_test;

@@ -203,11 +203,23 @@ pub struct Children {
     pub newest: u32,
     /// Whether there is one for each element of a list, and not one alone: their ids then have numbers.
     pub is_list: bool,
+    /// Which way to do the work of the step is tried, from 0: see [`Run::way`](triad_workflow::Run::way).
+    pub way: u32,
     /// The child orders, at most [`MAX_INSTANCES`](triad_workflow::check::MAX_INSTANCES).
     pub all: Vec<Child>,
 }
 
 impl Children {
+    /// Puts another child order in the place of the one that a step runs alone: the next way to do its work.
+    pub(crate) fn take_next_way(&mut self) {
+        self.way += 1;
+        self.newest += 1;
+        self.all = vec![Child {
+            state: ChildState::Waiting,
+            attempt: self.newest,
+        }];
+    }
+
     /// How many are in a state.
     #[must_use]
     pub fn count(&self, is: impl Fn(&ChildState) -> bool) -> usize {
@@ -288,6 +300,8 @@ struct StoredChildren {
     /// Whether it is one alone, and not one for each element of a list.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     alone: bool,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    way: u32,
     all: String,
     /// Outputs in the record, by the number of the child order.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -303,6 +317,7 @@ impl From<Children> for StoredChildren {
             since: children.since,
             newest: children.newest,
             alone: !children.is_list,
+            way: children.way,
             all: String::new(),
             outputs: BTreeMap::new(),
             digests: BTreeMap::new(),
@@ -337,6 +352,7 @@ impl TryFrom<StoredChildren> for Children {
             since,
             newest,
             alone,
+            way,
             all: letters,
             mut outputs,
             mut digests,
@@ -374,6 +390,7 @@ impl TryFrom<StoredChildren> for Children {
             since,
             newest,
             is_list: !alone,
+            way,
             all,
         })
     }
@@ -414,6 +431,7 @@ mod tests {
             since: Timestamp(7),
             newest: 12,
             is_list: true,
+            way: 0,
             all: vec![
                 child(ChildState::Processed(output(json!({"b": 1}))), 0),
                 child(ChildState::Processed(output(large)), 12),
@@ -448,7 +466,7 @@ mod tests {
             ids.map(|id| id.to_string()).collect()
         };
         assert_eq!(ids(&read, "o-1"), ["o-1:ship:2~3"]);
-        let alone = json!({"since": 7, "alone": true, "all": "r"});
+        let alone = json!({"since": 7, "alone": true, "way": 2, "all": "r"});
         let read: Children = serde_json::from_value(alone.clone()).expect("children");
         assert_eq!(ids(&read, "o-1"), ["o-1:ship"]);
         assert_eq!(serde_json::to_value(&read).expect("JSON"), alone);

@@ -294,11 +294,12 @@ pub(crate) fn children(
         .filter(starts)
         .map(|(number, _)| *number)
         .collect();
-    let mut details = match input::details_of_children(ctx, order, run, &started)? {
+    let mut details = match input::details_of_children(ctx, order, (run, children.way), &started)? {
         Ok(details) => details.into_iter(),
         Err(e) => return Ok(Err(e)),
     };
     let depth = order.parent.as_ref().map_or(0, |parent| parent.depth);
+    let way = run.way(children.way);
     let messages = asked.into_iter().map(|(number, child)| {
         let compensate = match child.state {
             ChildState::Compensating { was_processed } => Some(Compensate { was_processed }),
@@ -314,8 +315,8 @@ pub(crate) fn children(
                 attempt: child.attempt,
                 depth: depth + 1,
             },
-            workflow: run.workflow.clone(),
-            version: run.version.clone(),
+            workflow: way.workflow.clone(),
+            version: way.version.clone(),
             details: match compensate {
                 Some(_) => Map::new(),
                 None => details.next().unwrap_or_default(),

@@ -101,14 +101,14 @@ pub(crate) fn brings(
     render(template, || scope(ctx, order, template.expressions(), None))
 }
 
-/// The details of the child orders with these numbers.
+/// The details of the child orders with these numbers, and for this way to do the step's work.
 pub(crate) fn details_of_children(
     ctx: &Context<'_>,
     order: &Order,
-    run: &Run,
+    (run, way): (&Run, u32),
     numbers: &[u32],
 ) -> Result<Result<Vec<Map<String, Value>>, EvalError>, NeedsDetails> {
-    let template = &run.details;
+    let template = &run.way(way).details;
     let items = match &run.each {
         Some(each) if !numbers.is_empty() => match list(ctx, order, each)? {
             Ok(Value::Array(items)) => items,

@@ -311,7 +311,7 @@ pub const OF_WRITE: [(&str, OfWrite); 23] = [
             was.is_none_or(|was| is.in_doubt.is_none() || was.in_doubt.is_some() || left(was))
         })
     }),
-    ("a-line-is-of-an-attempt-that-was-made", |a, b, _| {
+    ("a-line-is-of-an-attempt-that-was-made", |a, b, w| {
         b.incidents.iter().all(|line| {
             let Some(last) = line.through.or(line.attempt) else {
                 return true;
@@ -324,8 +324,22 @@ pub const OF_WRITE: [(&str, OfWrite); 23] = [
                 .steps
                 .iter()
                 .find(|was| Some(&was.step) == line.step.as_ref());
+            // One write may go on with a wait or with child orders, end it, and have the order compensated.
+            let ends_in_this_write = |was: &StepRecord| {
+                let of_call = w
+                    .steps
+                    .iter()
+                    .any(|s| s.id == was.step && s.call().is_some());
+                let before = was
+                    .state
+                    .work()
+                    .map_or(was.action.earlier, |work| work.attempt().0);
+                !of_call && line.what == IncidentKind::Completed && last.0 == before + 1
+            };
             a.incidents.iter().any(is_old)
-                || was.is_some_and(|was| made(was, line.direction()) == Some(last))
+                || was.is_some_and(|was| {
+                    made(was, line.direction()) == Some(last) || ends_in_this_write(was)
+                })
         })
     }),
     ("a-wait-ends-by-the-supervisor-or-an-operator", |a, b, _| {

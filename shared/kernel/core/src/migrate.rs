@@ -225,7 +225,7 @@ fn is_same_kind(was: &StepKind, is: &StepKind) -> bool {
             (was.needs_all, names(was)) == (is.needs_all, names(is))
         }
         (StepKind::Run(was), StepKind::Run(is)) => {
-            (&was.workflow, was.each.is_some()) == (&is.workflow, is.each.is_some())
+            (&was.own.workflow, was.each.is_some()) == (&is.own.workflow, is.each.is_some())
         }
         _ => false,
     }
@@ -260,6 +260,8 @@ fn moved(order: &Order, from: &Workflow, to: &Workflow, step: &Step) -> StepReco
         .action
         .failures
         .min(step.max_attempts().saturating_sub(more));
+    let own = |code: &String, _: &mut u32| step.by_code.contains_key(code);
+    moved.failures_by_code.retain(own);
     moved.action.calls = record.action.calls.min(step.calls_per_run());
     if input_differs(record, from, to) {
         // The step gets a new key, because it stands for another effect: the old one has not happened, or the order

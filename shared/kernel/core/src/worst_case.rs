@@ -3,7 +3,7 @@
 //! Waits that no definition bounds are not in it: room under a cap, an operator's pause, and attempts
 //! that are deferred because their service is paused or its breaker open.
 
-use triad_workflow::{Millis, Step, Workflow};
+use triad_workflow::{Millis, Policy, Step, Workflow};
 
 use crate::context::Timing;
 use crate::declared::declared;
@@ -81,20 +81,26 @@ fn leg(
         .0
         .saturating_add(declared.attempt_timeout.0);
     let mut all = attempt;
-    // Bounded by the thresholds, each of which is at most MAX_THRESHOLD.
-    for failures in 1.. {
-        let Some(wait) = declared.policy.retry_after(failures) else {
-            break;
-        };
-        let resumed = if wait == Millis(0) {
-            0
-        } else {
-            wait.0.saturating_add(noticed.0)
-        };
-        all = all
-            .saturating_add(detection.0)
-            .saturating_add(resumed)
-            .saturating_add(attempt);
+    let policies: Vec<&Policy> = match direction {
+        Direction::Compensate => vec![declared.policy],
+        Direction::Forward | Direction::Probe => step.policies().collect(),
+    };
+    for policy in policies {
+        // Bounded by the thresholds, each of which is at most MAX_THRESHOLD.
+        for failures in 1.. {
+            let Some(wait) = policy.retry_after(failures) else {
+                break;
+            };
+            let resumed = if wait == Millis(0) {
+                0
+            } else {
+                wait.0.saturating_add(noticed.0)
+            };
+            all = all
+                .saturating_add(detection.0)
+                .saturating_add(resumed)
+                .saturating_add(attempt);
+        }
     }
     all
 }

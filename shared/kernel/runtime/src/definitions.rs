@@ -115,7 +115,7 @@ pub async fn publish(
         name: published.name.clone(),
         hash: published.hash.clone(),
     };
-    for published in workflow.parts.iter().chain([workflow]) {
+    for published in workflow.with_parts() {
         let json = canonical_json(&published.definition);
         store.publish(identity(published), json).await?;
     }

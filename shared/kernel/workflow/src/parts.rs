@@ -1,23 +1,30 @@
 //! Parts of a workflow: what a step does for each element of a list is a workflow of its own, and each element has an
-//! order of it.
+//! order of it. So is each way to do the work of a step that has others (`on_failure`).
 //!
 //! An author writes that work inside of the step. For the checks and the compilation a definition is taken apart: the
-//! rest of the step stays in the [`outer`] definition, and the work becomes a [`Part`], a definition like any other.
-//! So each rule about steps is written once. A problem of a part is moved to the place where its author wrote it.
+//! rest of the step stays in the [`outer`] definition, and the work becomes a [`Part`], a definition like any other,
+//! which may have parts itself. So each rule about steps is written once. A problem of a part is moved to the place where
+//! its author wrote it.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use serde_json::Value;
+
 use crate::model::{
-    CompensationDefinition, Definition, ForEachDefinition, NoCompensation, PolicyDefinition,
-    StepDefinition,
+    AlternativeDefinition, CodePolicyDefinition, CompensationDefinition, Definition,
+    ForEachDefinition, NoCompensation, PolicyDefinition, StepDefinition, ThenDefinition,
+    compensations,
 };
 use crate::names::WorkflowName;
 use crate::problem::{Path, Problem, Segment};
-use crate::variables::{INDEX, check_name};
+use crate::variables::{INDEX, INPUT, check_name};
 
-/// Separates the name of a workflow from the id of the step that makes a part of it.
+/// Separates the name of a workflow from the id of the step that makes a part of it, and that from the number of a part
+/// among those of its step.
 const DOT: char = '.';
+/// What stands before that number.
+const WAY: &str = "way-";
 
 /// A part of a workflow.
 pub(crate) struct Part {
@@ -30,8 +37,18 @@ pub(crate) struct Part {
 pub(crate) struct Place {
     /// The step that makes the part, by its position in the file.
     pub step: usize,
-    /// Whether it is written as a list of steps, and not as one action.
-    is_group: bool,
+    inside: Inside,
+}
+
+/// Where in its step the work of a part is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Inside {
+    /// In the step itself, as one action.
+    Step,
+    /// In its list of steps.
+    Group,
+    /// In another way to do the step's work, by its position.
+    Alternative(usize),
 }
 
 /// The name of the workflow that a step makes.
@@ -39,14 +56,24 @@ pub(crate) fn name(workflow: &str, step: &str) -> String {
     format!("{workflow}{DOT}{step}")
 }
 
+/// The name of the workflow of one way to do the work of a step: of the step's own with 0, or of another.
+pub(crate) fn name_of_way(workflow: &str, step: &str, way: usize) -> String {
+    format!("{workflow}{DOT}{step}{DOT}{WAY}{}", way + 1)
+}
+
 /// Whether a definition is that of a part.
 pub(crate) fn is_part(definition: &Definition) -> bool {
     definition.workflow.contains(DOT)
 }
 
+/// Whether a definition is that of one way to do the work of a step.
+pub(crate) fn is_way(definition: &Definition) -> bool {
+    is_part(definition) && definition.variables == [INPUT]
+}
+
 /// The definition without the work of its parts.
 pub(crate) fn outer(definition: &Definition) -> Cow<'_, Definition> {
-    if !definition.steps.iter().any(StepDefinition::makes_part) {
+    if !definition.steps.iter().any(StepDefinition::makes_parts) {
         return Cow::Borrowed(definition);
     }
     let steps = definition.steps.iter();
@@ -56,47 +83,102 @@ pub(crate) fn outer(definition: &Definition) -> Cow<'_, Definition> {
     })
 }
 
-/// What of a step is left around its part: when it begins, and what follows when the work fails.
+/// What of a step is left around its parts: when it begins, what its ways to do the work are asked for and when they are
+/// tried, and what follows when the work fails.
 fn around(step: &StepDefinition) -> StepDefinition {
-    let Some(each) = step.for_each.as_ref().filter(|_| step.makes_part()) else {
+    if !step.makes_parts() {
         return step.clone();
+    }
+    let each = step.for_each.as_ref();
+    let ways: &[AlternativeDefinition] = match each {
+        Some(_) => &[],
+        None => &step.on_failure,
     };
-    let own = |compensation: &&_| {
-        each.steps.is_some() && matches!(compensation, CompensationDefinition::None(_))
+    let says_none = match each {
+        Some(each) => each.steps.is_some(),
+        None => compensations(step).next().is_none(),
     };
+    let none = step.compensation.as_ref();
+    let none = none.filter(|c| says_none && matches!(c, CompensationDefinition::None(_)));
     StepDefinition {
         id: step.id.clone(),
         after: step.after.clone(),
         when: step.when.clone(),
         wait: step.wait.clone(),
         awaits: step.awaits.clone(),
-        for_each: Some(ForEachDefinition {
+        for_each: each.map(|each| ForEachDefinition {
             steps: None,
             ..each.clone()
         }),
-        supervisor: step.supervisor.as_ref().map(|policy| PolicyDefinition {
-            then: policy.then,
-            ..PolicyDefinition::default()
-        }),
-        compensation: step.compensation.as_ref().filter(own).cloned(),
+        input: match each {
+            Some(_) => Value::Null,
+            None => step.input.clone(),
+        },
+        on_failure: ways
+            .iter()
+            .map(|way| AlternativeDefinition {
+                unless: way.unless.clone(),
+                input: way.input.clone(),
+                ..AlternativeDefinition::default()
+            })
+            .collect(),
+        supervisor: step.supervisor.as_ref().map(what_follows),
+        compensation: none.cloned(),
         point_of_no_return: step.point_of_no_return,
         ..StepDefinition::default()
     }
 }
 
-/// The part that a step makes. `None` if it makes none, or if its names or its steps cannot be, which the checks of
-/// the definition report. `may_be_compensated` says whether the step may be.
-pub(crate) fn of_step(
-    definition: &Definition,
-    step: usize,
-    may_be_compensated: bool,
-) -> Option<Part> {
-    let written = definition.steps.get(step)?;
-    let each = written.for_each.as_ref().filter(|_| written.makes_part())?;
+/// What of a policy is about the order, when there are no more attempts.
+fn what_follows(policy: &PolicyDefinition) -> PolicyDefinition {
+    let by_code = policy.by_code.iter();
+    let by_code = by_code.filter(|(_, after)| after.then.is_some());
+    PolicyDefinition {
+        then: policy.then,
+        by_code: by_code
+            .map(|(code, after)| {
+                let then = CodePolicyDefinition {
+                    then: after.then,
+                    ..CodePolicyDefinition::default()
+                };
+                (code.clone(), then)
+            })
+            .collect(),
+        ..PolicyDefinition::default()
+    }
+}
+
+/// The parts that a step makes. None if it makes none, or if its names or its steps cannot be, which the checks of the
+/// definition report. `may_be_compensated` says whether the step may be.
+pub(crate) fn of_step(definition: &Definition, step: usize, may_be_compensated: bool) -> Vec<Part> {
+    let Some(written) = definition.steps.get(step).filter(|step| step.makes_parts()) else {
+        return Vec::new();
+    };
+    let Some(each) = &written.for_each else {
+        let own = StepDefinition {
+            after: None,
+            when: None,
+            on_failure: Vec::new(),
+            point_of_no_return: false,
+            ..written.clone()
+        };
+        let others = written.on_failure.iter();
+        let ways = std::iter::once(own).chain(others.map(|other| other.in_place_of(written)));
+        let ways = ways.enumerate();
+        return ways
+            .map(|(nth, way)| Part {
+                place: Place {
+                    step,
+                    inside: nth.checked_sub(1).map_or(Inside::Step, Inside::Alternative),
+                },
+                definition: way_of(definition, nth, way),
+            })
+            .collect();
+    };
     let names = each.with.keys().map(String::as_str).chain([each.element()]);
     let is_flat = written.inner().all(|inner| inner.for_each.is_none());
     if !is_flat || names.into_iter().any(|name| check_name(name).is_err()) {
-        return None;
+        return Vec::new();
     }
     let mut steps = match &each.steps {
         Some(steps) => steps.clone(),
@@ -118,14 +200,56 @@ pub(crate) fn of_step(
         }
     }
     let variables = [each.element(), INDEX].into_iter().map(str::to_owned);
+    let variables = variables.chain(each.with.keys().cloned()).collect();
+    vec![Part {
+        place: Place {
+            step,
+            inside: match each.steps {
+                Some(_) => Inside::Group,
+                None => Inside::Step,
+            },
+        },
+        definition: part(
+            definition,
+            name(&definition.workflow, &written.id),
+            variables,
+            steps,
+        ),
+    }]
+}
+
+/// The part that is one way to do the work of a step. What it is asked is computed outside. If it fails, it is
+/// compensated: what follows then is the step's.
+fn way_of(definition: &Definition, nth: usize, mut way: StepDefinition) -> Definition {
+    let name = name_of_way(&definition.workflow, &way.id, nth);
+    let policy = way.supervisor.take();
+    let policy = policy.or_else(|| definition.defaults.supervisor.clone());
+    let mut policy = policy.unwrap_or_default();
+    policy.then = Some(ThenDefinition::Compensate);
+    for after in policy.by_code.values_mut() {
+        after.then = None;
+    }
+    let says_nothing = CodePolicyDefinition::default();
+    policy.by_code.retain(|_, after| *after != says_nothing);
+    way.supervisor = Some(policy);
+    way.input = format!("${{{INPUT}}}").into();
+    part(definition, name, vec![INPUT.to_owned()], vec![way])
+}
+
+fn part(
+    definition: &Definition,
+    workflow: String,
+    variables: Vec<String>,
+    steps: Vec<StepDefinition>,
+) -> Definition {
     let mut part = Definition {
-        workflow: name(&definition.workflow, &written.id),
+        workflow,
         description: None,
         order_timeout: None,
         progress: false,
         details_schema: None,
         search: Default::default(),
-        variables: variables.chain(each.with.keys().cloned()).collect(),
+        variables,
         output: Default::default(),
         agents: Default::default(),
         defaults: definition.defaults.clone(),
@@ -136,36 +260,35 @@ pub(crate) fn of_step(
     let agents = agents.filter(|(name, _)| used.contains(name.as_str()));
     let agents = agents.map(|(name, service)| (name.clone(), service.clone()));
     part.agents = agents.collect();
-    Some(Part {
-        place: Place {
-            step,
-            is_group: each.steps.is_some(),
-        },
-        definition: part,
-    })
+    part
 }
 
 /// Every part of a definition, as it is where all steps may be compensated.
 #[cfg(feature = "load")]
 pub(crate) fn all(definition: &Definition) -> impl Iterator<Item = Part> {
-    (0..definition.steps.len()).filter_map(|step| of_step(definition, step, true))
+    (0..definition.steps.len()).flat_map(|step| of_step(definition, step, true))
 }
 
 impl Place {
     /// The place of a compiled part.
     pub(crate) fn of(definition: &Definition, part: &WorkflowName) -> Option<Self> {
-        let (_, id) = part.as_str().split_once(DOT)?;
+        let of_step = part.as_str().strip_prefix(&definition.workflow)?;
+        let of_step = of_step.strip_prefix(DOT)?;
+        let (id, way) = of_step.split_once(DOT).unwrap_or((of_step, "way-1"));
         let step = definition.steps.iter().position(|step| step.id == id)?;
-        let each = definition.steps[step].for_each.as_ref()?;
-        Some(Self {
-            step,
-            is_group: each.steps.is_some(),
-        })
+        let is_group = definition.steps[step].inner().next().is_some();
+        let way: usize = way.strip_prefix(WAY)?.parse().ok()?;
+        let inside = match way.checked_sub(2) {
+            Some(other) => Inside::Alternative(other),
+            None if is_group => Inside::Group,
+            None => Inside::Step,
+        };
+        Some(Self { step, inside })
     }
 
     /// A problem of the part, where its author wrote what it is about. `None` for a problem of what the part has from
-    /// the definition: it is reported for the definition itself.
-    pub(crate) fn moved(self, mut problem: Problem) -> Option<Problem> {
+    /// the definition, or a way to do a step's work from its step: it is reported for the definition itself.
+    pub(crate) fn moved(self, definition: &Definition, mut problem: Problem) -> Option<Problem> {
         let [Segment::Key(top), rest @ ..] = problem.at.0.as_slice() else {
             return None;
         };
@@ -173,17 +296,24 @@ impl Place {
             return None;
         }
         let outer = Path::step(self.step);
-        let (mut at, rest) = match (self.is_group, rest) {
-            (true, [index @ Segment::Index(_), rest @ ..]) => {
+        let (mut at, rest) = match (self.inside, rest) {
+            (Inside::Group, [index @ Segment::Index(_), rest @ ..]) => {
                 let mut at = outer.keys("for_each.steps");
                 at.0.push(index.clone());
                 (at, rest)
             }
-            (true, rest) => (outer.keys("for_each.steps"), rest),
+            (Inside::Group, rest) => (outer.keys("for_each.steps"), rest),
             // The step and its part have the same id.
-            (false, [Segment::Index(_), Segment::Key(id)]) if id == "id" => return None,
-            (false, [Segment::Index(_), rest @ ..]) => (outer, rest),
-            (false, rest) => (outer, rest),
+            (_, [Segment::Index(_), Segment::Key(id)]) if id == "id" => return None,
+            (Inside::Alternative(nth), [Segment::Index(_), rest @ ..]) => {
+                let written = definition.steps.get(self.step)?.on_failure.get(nth)?;
+                if !matches!(rest.first(), Some(Segment::Key(key)) if written.says(key)) {
+                    return None;
+                }
+                (outer.key("on_failure").index(nth), rest)
+            }
+            (_, [Segment::Index(_), rest @ ..]) => (outer, rest),
+            (_, rest) => (outer, rest),
         };
         let is_whole_step = problem.path.is_empty();
         let of_step = at.clone();

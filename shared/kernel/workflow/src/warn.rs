@@ -52,7 +52,10 @@ impl Workflow {
         });
         let of_parts = self.parts.iter().flat_map(|part| {
             let place = Place::of(&self.definition, &part.name);
-            let moved = move |warning| Some(place?.moved(warning)?.named(&self.definition));
+            let moved = move |warning| {
+                let moved = place?.moved(&self.definition, warning)?;
+                Some(moved.named(&self.definition))
+            };
             part.warnings().into_iter().filter_map(moved)
         });
         own.chain(of_parts).collect()

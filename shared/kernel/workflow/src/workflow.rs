@@ -48,7 +48,8 @@ pub struct Workflow {
     /// The descriptions of the actions of its steps, by agent and action. An action without one is
     /// `POST /<action>` with JSON.
     pub calls: BTreeMap<(AgentName, String), Arc<CallDefinition>>,
-    /// The workflows that its steps inside a `for_each` make, which are published together with it.
+    /// The workflows that its steps make for what is inside a `for_each` or beside an `on_failure`. They are published
+    /// together with it, and may have parts themselves.
     pub parts: Vec<Workflow>,
     /// The definition as its author wrote it.
     pub definition: Definition,
@@ -81,6 +82,8 @@ pub struct Step {
     /// What is done when no further attempt is made. Default: [`Above::Compensate`] before the point of no
     /// return, [`Above::Error`] from it on.
     pub then: Above,
+    /// What holds after a failure with one of these codes, in place of `then` and of the policy of the step's action.
+    pub by_code: BTreeMap<String, CodePolicy>,
     /// How the effect is compensated; `None` if there is nothing to compensate, for the point of no return,
     /// and for the steps that come after it.
     pub compensation: Option<Compensation>,
@@ -104,7 +107,7 @@ pub enum StepKind {
 
 impl fmt::Display for StepKind {
     /// For people: `payment/charge`, `a wait of 3days`, `a wait until a moment`, `a wait for paid, signed`, `an order of
-    /// ship` or `orders of ship`.
+    /// ship`, `orders of ship` or `express/book, else road/book`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Call(call) => write!(f, "{}/{}", call.agent, call.action),
@@ -115,8 +118,12 @@ impl fmt::Display for StepKind {
                 write!(f, "a wait for {}", names.join(", "))
             }
             Self::Run(run) => match run.each {
-                None => write!(f, "an order of {}", run.workflow),
-                Some(_) => write!(f, "orders of {}", run.workflow),
+                None if run.own.asks.is_some() => {
+                    let ways: Vec<&str> = run.ways().filter_map(|w| w.asks.as_deref()).collect();
+                    f.write_str(&ways.join(", else "))
+                }
+                None => write!(f, "an order of {}", run.own.workflow),
+                Some(_) => write!(f, "orders of {}", run.own.workflow),
             },
         }
     }
@@ -155,11 +162,35 @@ impl Step {
         self.call().is_none_or(|call| call.repeat.is_safe())
     }
 
-    /// Most failed attempts at the step in one run, before it is given up: see [`Policy::max_attempts`]. 0 of a step
-    /// that waits: a wait is no failure.
+    /// The policy that holds after a failure with this code; `None` of a step that calls nothing.
+    #[must_use]
+    pub fn policy_after(&self, code: &str) -> Option<&Policy> {
+        let call = self.call()?;
+        let of_code = self.by_code.get(code).map(|by_code| &by_code.policy);
+        Some(of_code.unwrap_or(&call.policy))
+    }
+
+    /// What is done if no attempt follows a failure with this code.
+    #[must_use]
+    pub fn then_after(&self, code: &str) -> Above {
+        self.by_code.get(code).map_or(self.then, |by| by.then)
+    }
+
+    /// The policies of the action, each of which may hold after a failure; none of a step that calls nothing.
+    pub fn policies(&self) -> impl Iterator<Item = &Policy> {
+        let call = self.call();
+        let by_code = self.by_code.values().filter(move |_| call.is_some());
+        let own = call.map(|call| &call.policy);
+        own.into_iter()
+            .chain(by_code.map(|by_code| &by_code.policy))
+    }
+
+    /// Most failed attempts at the step in one run, before it is given up: see [`Policy::max_attempts`]. Failures with a
+    /// code of [`by_code`](Self::by_code) are counted by themselves. 0 of a step that waits: a wait is no failure.
     #[must_use]
     pub fn max_attempts(&self) -> u32 {
-        self.call().map_or(0, |call| call.policy.max_attempts())
+        let retries = self.policies().map(|policy| policy.max_attempts() - 1);
+        self.call().map_or(0, |_| 1 + retries.sum::<u32>())
     }
 
     /// Most calls of the step's action and probe in one run; 0 of a step that waits.
@@ -187,7 +218,8 @@ impl Step {
             StepKind::Run(run) => {
                 let each = run.each.iter();
                 let lists = each.flat_map(|each| each.list.expressions());
-                lists.chain(run.details.expressions()).collect()
+                let details = run.ways().flat_map(|way| way.details.expressions());
+                lists.chain(details).collect()
             }
         };
         own.into_iter().chain(&self.when)
@@ -336,21 +368,67 @@ pub struct AwaitedEvent {
 }
 
 /// Orders of another workflow that a step runs: child orders. The step is completed when they are Processed, and
-/// failed when one is Compensated.
+/// failed when one is Compensated and there is no other way to do its work.
 #[derive(Debug)]
 pub struct Run {
-    /// The workflow of the child orders.
-    pub workflow: WorkflowName,
-    /// Its version; `None`: the one that is current when a child order is submitted.
-    pub version: Option<DefinitionHash>,
-    /// The details of a child order: an object. Of one among several, over the element of the list too.
-    pub details: Template,
+    /// What is started.
+    pub own: Started,
+    /// Other ways to do the same work, each tried after the one before; never beside `each`.
+    pub others: Vec<Alternative>,
     /// Longest time of a child order, from its submission to its end; `None`: that of its workflow.
     pub within: Option<Millis>,
     /// One child order for each element of a list; `None`: one child order.
     pub each: Option<ForEach>,
     /// Whether the child orders are compensated when the order is. Default: true before the point of no return.
     pub is_compensated: bool,
+}
+
+/// A workflow of which a step starts an order.
+#[derive(Debug)]
+pub struct Started {
+    /// The workflow of the child order.
+    pub workflow: WorkflowName,
+    /// Its version; `None`: the one that is current when the child order is submitted.
+    pub version: Option<DefinitionHash>,
+    /// The details of the child order: an object. Of one among several, over the element of the list too.
+    pub details: Template,
+    /// What it asks for, such as `express/book`, of one of several ways to do a step's work; `None` of other workflows.
+    pub asks: Option<String>,
+}
+
+/// Another way to do the work of a step.
+#[derive(Debug)]
+pub struct Alternative {
+    /// The order that does it.
+    pub started: Started,
+    /// The codes of failures after which it is not tried.
+    pub unless: Vec<String>,
+}
+
+impl Run {
+    /// What is started the `way`-th time, from 0: the step's own work, then each other way to do it. The last one if
+    /// there are fewer.
+    #[must_use]
+    pub fn way(&self, way: u32) -> &Started {
+        let nth = (way as usize).min(self.others.len());
+        match nth.checked_sub(1) {
+            None => &self.own,
+            Some(other) => &self.others[other].started,
+        }
+    }
+
+    /// Whether there is another way after the `way`-th one, to be tried after a failure with this code.
+    #[must_use]
+    pub fn has_way_after(&self, way: u32, code: &str) -> bool {
+        let next = self.others.get(way as usize);
+        next.is_some_and(|next| !next.unless.iter().any(|no| no == code))
+    }
+
+    /// All that may be started.
+    pub fn ways(&self) -> impl Iterator<Item = &Started> {
+        let others = self.others.iter().map(|other| &other.started);
+        std::iter::once(&self.own).chain(others)
+    }
 }
 
 /// One child order for each element of a list. The output of the step is the list of what they bring, in its order,
@@ -446,6 +524,15 @@ pub struct Policy {
     pub defer_for: Millis,
 }
 
+/// What holds after a failure with a certain code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CodePolicy {
+    /// Whether another attempt at the action follows; of no meaning for a step that runs orders.
+    pub policy: Policy,
+    /// What is done if none follows.
+    pub then: Above,
+}
+
 /// What is done when the Supervisor makes no further attempt at a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Above {
@@ -509,6 +596,13 @@ fn growing(first: Millis, max: Millis, failures: u32) -> Millis {
 }
 
 impl Workflow {
+    /// This workflow, after all its parts and theirs.
+    #[must_use]
+    pub fn with_parts(&self) -> Vec<&Self> {
+        let parts = self.parts.iter().flat_map(Self::with_parts);
+        parts.chain([self]).collect()
+    }
+
     /// Position of the step with this id; `None` if there is no such step.
     #[must_use]
     pub fn step_index(&self, id: &str) -> Option<StepIndex> {

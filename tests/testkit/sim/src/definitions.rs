@@ -157,8 +157,11 @@ const RUNNING: [&str; 2] = [
       "steps": [
         {"id": "plan", "for_each": {"in": "['x', 'y']", "at_once": 2, "tolerate": 1},
          "run": {"workflow": "choice", "details": {"item": "${item}", "gift": "${details.gift}", "sum": "${details.sum}"}}},
-        {"id": "deal", "run": {"workflow": "pivot"}, "when": "details.gift"},
-        {"id": "file", "agent": "bank", "action": "file", "input": {"plan": "${steps.plan[0]}"}, "compensation": "none"}]}"#,
+        {"id": "file", "agent": "bank", "action": "file", "input": {"plan": "${steps.plan[0]}"},
+         "supervisor": {"failure_threshold": 1, "by_code": {"internal": {"failure_threshold": 2, "delay": "1s"}}},
+         "compensation": {"action": "unfile", "input": {"of": "${output}", "plan": "${input.plan}"}},
+         "on_failure": [{"agent": "stock", "action": "store", "unless": ["expression"]}]},
+        {"id": "deal", "run": {"workflow": "pivot"}, "when": "details.gift"}]}"#,
 ];
 
 /// Later versions that may be published.
@@ -284,7 +287,9 @@ pub(crate) fn versions() -> impl Iterator<Item = &'static Arc<Workflow>> {
 pub(crate) fn compiled(wanted: &WorkflowRef) -> Option<Arc<Workflow>> {
     static BY_HASH: LazyLock<HashMap<DefinitionHash, Arc<Workflow>, FixedState>> =
         LazyLock::new(|| {
-            let parts = versions().flat_map(|w| &w.parts);
+            let parts = versions()
+                .flat_map(|w| &w.parts)
+                .flat_map(Workflow::with_parts);
             let parts = parts.map(|part| part.definition.clone()).map(compile);
             let all = versions().cloned().chain(parts);
             all.map(|w| (w.hash.clone(), w)).collect()
@@ -318,10 +323,12 @@ pub(crate) fn order_ms(workflow: &Workflow, look: u64) -> u64 {
     let deferred = triad_core::downstream::HELD_RECHECK.0 + look;
     let steps = workflow.steps.iter().map(|s| {
         let forward = s.call().map_or(s.longest_try().0 + noticed, |call| {
-            let waits = call.policy.wait.map_or(0, |(d, _)| d.0);
-            let delay = call.policy.max_delay.0.max(waits);
-            u64::from(call.policy.max_attempts())
-                * (2 * call.attempt_timeout.0 + delay + noticed + deferred)
+            let delays = s.policies().map(|policy| {
+                let waits = policy.wait.map_or(0, |(d, _)| d.0);
+                policy.max_delay.0.max(waits)
+            });
+            let delay = delays.max().unwrap_or(0);
+            u64::from(s.max_attempts()) * (2 * call.attempt_timeout.0 + delay + noticed + deferred)
         });
         let compensation = s.compensation.as_ref().map_or(0, |c| {
             u64::from(c.policy.max_attempts())

@@ -190,7 +190,7 @@ pub(crate) async fn publisher(world: &World) {
 /// Makes a version the current one of its workflow, and its parts those of theirs.
 pub(crate) fn publish(state: &mut State, workflow: &Workflow) {
     let now = state.kernel.now;
-    for published in workflow.parts.iter().chain([workflow]) {
+    for published in workflow.with_parts() {
         let json = hash::canonical_json(&published.definition);
         let version = definitions::identity(published);
         state.store.publish(&version, json, now);

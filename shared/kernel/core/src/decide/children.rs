@@ -60,8 +60,9 @@ pub(super) fn start(
     go_on(ctx, order, index, true, now)
 }
 
-/// The child orders of a step that begins or is done again. Those that are under way or Processed stay; every other one
-/// is another order than before.
+/// The child orders of a step that begins, goes on or is done again. Those that are under way or Processed stay, and so do
+/// failures that the step tolerates. Every other one is another order than before, and does the step's work in its first
+/// way.
 fn again(known: Option<Children>, run: &Run, count: usize, now: Timestamp) -> Children {
     let Some(known) = known else {
         let first = Child {
@@ -72,6 +73,7 @@ fn again(known: Option<Children>, run: &Run, count: usize, now: Timestamp) -> Ch
             since: now,
             newest: 0,
             is_list: run.each.is_some(),
+            way: 0,
             all: vec![first; count],
         };
     };
@@ -87,13 +89,18 @@ fn again(known: Option<Children>, run: &Run, count: usize, now: Timestamp) -> Ch
     // Of a list that has become shorter, what has an effect stays known.
     let last = all.iter().rposition(|child| child.state.may_have_effect());
     all.resize(count.max(last.map_or(0, |last| last + 1)), next.clone());
+    let failed = all.iter().filter(|child| child.state == ChildState::Failed);
+    let is_tolerated = failed.count() <= tolerated(run);
+    let was_compensated = |child: &Child| {
+        matches!(
+            child.state,
+            ChildState::Compensating { .. } | ChildState::Compensated | ChildState::Kept
+        )
+    };
+    let goes_on = is_tolerated && !all.iter().any(was_compensated);
     for child in &mut all {
-        match child.state {
-            ChildState::Waiting | ChildState::Running | ChildState::Processed(_) => {}
-            ChildState::Failed
-            | ChildState::Compensating { .. }
-            | ChildState::Compensated
-            | ChildState::Kept => *child = next.clone(),
+        if was_compensated(child) || child.state == ChildState::Failed && !goes_on {
+            *child = next.clone();
         }
     }
     let newest = all.iter().map(|child| child.attempt).max();
@@ -101,6 +108,7 @@ fn again(known: Option<Children>, run: &Run, count: usize, now: Timestamp) -> Ch
         since,
         newest: newest.unwrap_or(0).max(known.newest),
         is_list: run.each.is_some(),
+        way: if goes_on { known.way } else { 0 },
         all,
     }
 }
@@ -347,15 +355,9 @@ pub(super) fn ended(
     if is_compensating {
         return compensated_one(ctx, next, index, now);
     }
-    let failed = record
-        .children
-        .as_ref()
-        .map_or(0, |c| c.count(|is| *is == ChildState::Failed));
-    let each = ctx.workflow.steps[index]
-        .run()
-        .and_then(|run| run.each.as_ref());
-    let tolerated = each.map_or(0, |each| each.tolerate as usize);
-    if let Some(failure) = failure.filter(|_| failed > tolerated) {
+    if let (Some(failure), Some(run)) = (failure, ctx.workflow.steps[index].run())
+        && !is_met(&mut next, index, run, &failure, now)
+    {
         fail(ctx, &mut next, index, failure, now)?;
         return Ok(Taken::Changed(next));
     }
@@ -377,6 +379,35 @@ pub(super) fn ended(
         true => Taken::WaitIsOver(next),
         false => Taken::Changed(next),
     })
+}
+
+/// Whether the step goes on after the failure of a child order: it tolerates the failure, or there is another way to do
+/// its work, which is then to be started.
+fn is_met(
+    order: &mut Draft,
+    index: StepIndex,
+    run: &Run,
+    failure: &Failure,
+    now: Timestamp,
+) -> bool {
+    let record = &mut order.steps[index];
+    let Some(children) = &mut record.children else {
+        return false;
+    };
+    if children.count(|is| *is == ChildState::Failed) <= tolerated(run) {
+        return true;
+    }
+    if !run.has_way_after(children.way, &failure.code) {
+        return false;
+    }
+    children.take_next_way();
+    order.note(Incident::new(IncidentKind::AttemptFailed, now).of(failure));
+    true
+}
+
+/// How many child orders may fail without a failure of their step.
+fn tolerated(run: &Run) -> usize {
+    run.each.as_ref().map_or(0, |each| each.tolerate as usize)
 }
 
 /// Makes the work of a parked step due, so that the next claim goes on with it, as the same wait.
@@ -412,6 +443,7 @@ pub(super) fn compensate(
         since: now,
         newest: 0,
         is_list: false,
+        way: 0,
         all: Vec::new(),
     });
     let is_new = children.count(ChildState::is_compensating) == 0;

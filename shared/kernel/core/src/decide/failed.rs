@@ -23,7 +23,7 @@ pub(super) fn give_up(
         stop_in_doubt(order, index, now);
         return Ok(());
     }
-    match step.then {
+    match step.then_after(&cause.code) {
         Above::Compensate => compensate::begin(ctx, order, cause, now)?,
         Above::Error => stop(order, cause, now),
     }

@@ -1,7 +1,7 @@
 //! The Supervisor's decisions about an overdue order: count a failure, release the step for another attempt, or give
 //! it up. The Supervisor starts no step; it wakes the Scheduler.
 
-use triad_workflow::{Millis, StepIndex};
+use triad_workflow::{Millis, Policy, Step, StepIndex};
 
 use super::complete_by::{earliest, set_complete_by, true_due};
 use super::operate::PAUSE_REVIEW;
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::budget;
 use crate::context::{Context, NeedsDetails};
-use crate::declared::{Declared, declared};
+use crate::declared::declared;
 use crate::doubt::{self, NextAttempt, next_attempt};
 use crate::event::{Overdue, Untaken};
 use crate::failure::{Failure, FailureKind};
@@ -190,15 +190,14 @@ pub(super) fn is_retried_at_once(
 ) -> bool {
     let (record, step) = (&order.steps[index], &ctx.workflow.steps[index]);
     let direction = record.direction();
-    let Some(Declared { policy, .. }) = declared(step, direction) else {
+    let Some((policy, failures)) = policy_after(step, record, Some(failure)) else {
         return false;
     };
-    let counted = record.leg(direction).failures + 1;
     policy.retry_at_once
         && failure.kind == FailureKind::Transient
         && order.state.locked_by().is_some()
         && budget::allowance(step, record, direction) > 0
-        && policy.retry_after(counted) == Some(Millis(0))
+        && policy.retry_after(failures + 1) == Some(Millis(0))
 }
 
 /// The wait before another attempt at a failed step; `None` if no attempt follows.
@@ -211,8 +210,26 @@ fn next_attempt_delay(ctx: &Context<'_>, record: &StepRecord, index: StepIndex) 
     {
         return None;
     }
-    let failures = record.leg(direction).failures;
-    declared(step, direction)?.policy.retry_after(failures)
+    let (policy, failures) = policy_after(step, record, record.error.as_ref())?;
+    policy.retry_after(failures)
+}
+
+/// The policy that holds after a failure of a step, and how many such failures have been counted.
+fn policy_after<'a>(
+    step: &'a Step,
+    record: &StepRecord,
+    failure: Option<&Failure>,
+) -> Option<(&'a Policy, u32)> {
+    let direction = record.direction();
+    Some(match (direction, failure) {
+        (Direction::Forward | Direction::Probe, Some(Failure { code, .. })) => {
+            (step.policy_after(code)?, record.failures_like(code))
+        }
+        (_, _) => {
+            let policy = declared(step, direction)?.policy;
+            (policy, record.leg(direction).failures)
+        }
+    })
 }
 
 /// Steps that need a decision: no reply beyond complete-by, failed and not counted, or deferred or delayed until now.
@@ -419,6 +436,12 @@ pub(super) fn count(
     };
     let failure = failure.in_step(&record.step);
     record.leg_mut(direction).failures += 1;
+    if direction != Direction::Compensate && step.by_code.contains_key(&failure.code) {
+        *record
+            .failures_by_code
+            .entry(failure.code.clone())
+            .or_default() += 1;
+    }
     // An attempt was made, so its effect is in doubt unless it is known not to have happened.
     if let Some(work) = record.state.work_mut() {
         *work = Work::due(attempt);

@@ -5,6 +5,8 @@
 
 mod stored;
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use triad_workflow::StepId;
@@ -27,6 +29,9 @@ pub struct StepRecord {
     pub action: Leg,
     /// What the compensation has used up.
     pub compensation: Leg,
+    /// How many of the action's failures in this run had a code for which the step says by itself what follows, by that
+    /// code. Empty if there was none.
+    pub failures_by_code: BTreeMap<String, u32>,
     /// Number in the step's idempotency keys. It is 0 at first, and higher for a step that a migration adds
     /// in a later run of the order. It is raised when the step is to have another effect than before,
     /// because a service may answer an earlier key as it did then: when an operator resubmits a Compensated
@@ -524,6 +529,7 @@ impl StepRecord {
             state: StepState::Waiting,
             action: Leg::default(),
             compensation: Leg::default(),
+            failures_by_code: BTreeMap::new(),
             key: 0,
             in_doubt: None,
             callback: None,
@@ -543,6 +549,21 @@ impl StepRecord {
     pub(crate) fn outputs_mut(&mut self) -> impl Iterator<Item = &mut Output> {
         let children = self.children.iter_mut().flat_map(Children::outputs_mut);
         self.state.output_mut().into_iter().chain(children)
+    }
+
+    /// How many failures of the action in this run count when one has this code: those with the same code if the step
+    /// says by itself what follows them, else all without such a code.
+    #[must_use]
+    pub fn failures_like(&self, code: &str) -> u32 {
+        let by_code = &self.failures_by_code;
+        let others = || self.action.failures.saturating_sub(by_code.values().sum());
+        by_code.get(code).copied().unwrap_or_else(others)
+    }
+
+    /// A new run of the order: failures and calls of the action are counted from zero.
+    pub(crate) fn begin_action_anew(&mut self) {
+        self.action.begin_run();
+        self.failures_by_code.clear();
     }
 
     /// Raises [`key`](Self::key): the service is asked for another effect than before.

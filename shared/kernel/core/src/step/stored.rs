@@ -1,6 +1,8 @@
 //! The stored form of a step's record: one flat JSON object with the state's name, the state's fields and the
 //! record's own fields. The names are older than the types in memory, and stay.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use triad_workflow::StepId;
@@ -41,6 +43,8 @@ pub(super) struct StoredStep {
     calls_before: u32,
     #[serde(skip_serializing_if = "is_zero")]
     compensation_calls_before: u32,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    failures_by_code: BTreeMap<String, u32>,
     #[serde(skip_serializing_if = "is_zero")]
     key: u32,
     #[serde(skip_serializing_if = "is_zero")]
@@ -141,6 +145,7 @@ impl From<StepRecord> for StoredStep {
             compensation_calls_unreported: record.compensation.unreported,
             calls_before: record.action.before,
             compensation_calls_before: record.compensation.before,
+            failures_by_code: record.failures_by_code,
             key: record.key,
             earlier: record.action.earlier,
             earlier_compensations: record.compensation.earlier,
@@ -178,6 +183,7 @@ impl TryFrom<StoredStep> for StepRecord {
                 before: stored.compensation_calls_before,
                 earlier: stored.earlier_compensations,
             },
+            failures_by_code: stored.failures_by_code,
             key: stored.key,
             in_doubt: stored.in_doubt,
             callback: stored.callback,

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use triad_core::children::{ChildEnd, ChildState, Parent};
+use triad_core::order::IncidentKind;
 use triad_core::outbox::Emission;
 use triad_core::{Accepted, Action, Decision, Event, Failure, FailureKind, Order, Overdue, Reason};
 
@@ -107,6 +108,31 @@ fn as_many_may_fail_as_the_author_says() {
     s.child_ends("b", 1, processed(json!(1)));
     s.child_ends("b", 2, processed(json!(2)));
     assert_eq!(s.requests()[0].input, json!([null, 1, 2]));
+    // Asking again for the others does not start the one that has failed anew.
+    let details = json!({"lines": ["x", "y"]});
+    let mut s = Story::with_details(&tolerant, details).claimed();
+    s.succeed("a").child_ends("b", 0, no_effect());
+    s.overdue_now().claim();
+    assert_eq!(s.children_asked(), asked(&["o-1:b:1"], false));
+    assert_eq!(children(&s), "fr");
+}
+
+#[test]
+fn a_step_whose_child_orders_end_with_the_claim_that_fails_the_next_one_has_its_line() {
+    let broken = LINES.replace(
+        "\"${steps.b}\"",
+        "{\"of\": \"${steps.b}\", \"n\": \"${details.amount + 1}\"}",
+    );
+    let details = json!({"amount": 7, "lines": ["x", "y"]});
+    let mut s = Story::with_details(&broken, details).claimed();
+    s.succeed("a").overdue_now();
+    s.child_ends("b", 0, processed(json!(0)));
+    s.child_ends("b", 1, processed(json!(1)));
+    s.details["amount"] = json!("seven");
+    s.claim();
+    assert_eq!(s.children_asked(), asked(&["o-1:b:1", "o-1:b:0"], true));
+    let done = |kind: &&IncidentKind| **kind == IncidentKind::Completed;
+    assert_eq!(s.timeline().iter().filter(done).count(), 2);
 }
 
 #[test]

@@ -34,4 +34,5 @@ mod table;
 mod under_way;
 mod unsent;
 mod waits;
+mod ways;
 mod worst_case;

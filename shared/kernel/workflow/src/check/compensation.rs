@@ -44,10 +44,17 @@ pub(super) fn check(
                     ),
                 );
             }
-            let then = step.supervisor.as_ref().and_then(|p| p.then);
             if past_pivot {
-                if then == Some(ThenDefinition::Compensate) {
-                    problems.add(at.keys("supervisor.then"), "cannot compensate from the point of no return on: use then: error");
+                let policy = step.supervisor.iter();
+                let own = policy.clone().map(|p| (at.keys("supervisor.then"), p.then));
+                let of_codes = policy.flat_map(|p| &p.by_code);
+                let of_codes = of_codes.map(|(code, after)| {
+                    (at.keys("supervisor.by_code").key(code).key("then"), after.then)
+                });
+                for (at, then) in own.chain(of_codes) {
+                    if then == Some(ThenDefinition::Compensate) {
+                        problems.add(at, "cannot compensate from the point of no return on: use then: error");
+                    }
                 }
                 let acts = matches!(step.compensation, Some(CompensationDefinition::Action(_)));
                 if acts && !step.runs_orders() {

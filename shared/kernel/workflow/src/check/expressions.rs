@@ -110,6 +110,10 @@ pub(crate) fn compiled(definition: &Definition, problems: &mut Problems) -> Vec<
             (Role::Input, top.key("input"), &written.input),
             (Role::Input, top.keys("wait.until"), &until),
         ];
+        for (nth, other) in written.on_failure.iter().enumerate() {
+            let at = top.key("on_failure").index(nth).key("input");
+            inputs.push((Role::Input, at, &other.input));
+        }
         if let Some(CompensationDefinition::Action(c)) = &written.compensation {
             inputs.push((Role::Compensation, top.keys("compensation.input"), &c.input));
         }
@@ -204,7 +208,7 @@ fn check_read(
         let reason = format!("reads the output of {read:?}, and there is no such step");
         let problem = problem(reason).nearest(read, ids(definition)).of_ids();
         return Some(match is_part(definition) && problem.hint.is_none() {
-            true => problem.hint(run::bring(read, &format!("steps.{read}"))),
+            true => problem.hint(run::bring(definition, read, &format!("steps.{read}"))),
             false => problem,
         });
     };

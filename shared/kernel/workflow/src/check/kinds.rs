@@ -87,6 +87,7 @@ fn check_keys(step: &StepDefinition, at: &Path, problems: &mut Problems) {
         ("at_most_once", step.at_most_once),
         ("probe", step.probe.is_some()),
         ("finishes_later", step.finishes_later.is_some()),
+        ("on_failure", !step.on_failure.is_empty()),
         ("point_of_no_return", step.point_of_no_return),
         ("await", step.wait.is_some() && step.awaits.is_some()),
     ];

@@ -32,6 +32,10 @@ pub const MAX_STEPS: usize = 32;
 pub const MAX_EVENTS: usize = 8;
 /// Most child orders that one step may run, inclusive.
 pub const MAX_INSTANCES: usize = 500;
+/// Most codes of failures for which one policy says what follows, inclusive.
+pub const MAX_CODES: usize = 16;
+/// Most other ways to do the work of one step, inclusive.
+pub const MAX_ALTERNATIVES: usize = 4;
 /// Most child orders of one step that may be under way at once, inclusive.
 pub const MAX_AT_ONCE: u32 = 50;
 /// Most calls to the remote service that an author may allow for one attempt, inclusive. At least one

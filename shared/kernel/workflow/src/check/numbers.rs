@@ -1,8 +1,11 @@
 //! Checks of a definition's numbers and times.
 
-use crate::check::{Limits, MAX_CALLS, MAX_THRESHOLD};
+use crate::check::{Limits, MAX_CALLS, MAX_CODES, MAX_THRESHOLD};
 use crate::duration::Millis;
-use crate::model::{CompensationDefinition, Definition, PolicyDefinition, RetryDefinition};
+use crate::model::{
+    CodePolicyDefinition, CompensationDefinition, Definition, PolicyDefinition, RetryDefinition,
+    WaitDefinition,
+};
 use crate::problem::{Path, Problem, Problems};
 
 pub(super) fn check(definition: &Definition, limits: &Limits, problems: &mut Problems) {
@@ -93,7 +96,25 @@ fn check_policy(at: &Path, policy: &PolicyDefinition, problems: &mut Problems) {
         let reason = "supervisor.retry_at_once and supervisor.delay exclude one another";
         problems.push(Problem::new(at.key("retry_at_once"), reason).hint("remove one of the two"));
     }
-    if let Some(wait) = &policy.wait
+    check_extra(at, policy.wait.as_ref(), problems);
+    let at = at.key("by_code");
+    if policy.by_code.len() > MAX_CODES {
+        let reason = format!("{} codes; {MAX_CODES} are allowed", policy.by_code.len());
+        problems.add(at.clone(), reason);
+    }
+    for (code, after) in &policy.by_code {
+        let at = at.key(code);
+        check_threshold(&at, after.failure_threshold, problems);
+        check_extra(&at, after.wait.as_ref(), problems);
+        if *after == CodePolicyDefinition::default() {
+            let problem = Problem::new(at, "says nothing").on_key();
+            problems.push(problem.hint("write `failure_threshold`, `delay`, `wait` or `then`"));
+        }
+    }
+}
+
+fn check_extra(at: &Path, wait: Option<&WaitDefinition>, problems: &mut Problems) {
+    if let Some(wait) = wait
         && wait.attempts > MAX_THRESHOLD
     {
         let reason = format!("is {}, above {MAX_THRESHOLD}", wait.attempts);

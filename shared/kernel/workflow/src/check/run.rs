@@ -1,7 +1,7 @@
 //! Checks of steps that run other orders: one, or one for each element of a list.
 
 use super::kinds::{ONE_OF, refuse};
-use super::{MAX_AT_ONCE, MAX_INSTANCES};
+use super::{MAX_ALTERNATIVES, MAX_AT_ONCE, MAX_INSTANCES};
 use crate::duration::Millis;
 use crate::expr::Expression;
 use crate::model::{
@@ -9,7 +9,7 @@ use crate::model::{
     StepDefinition,
 };
 use crate::names::{MAX_NAME_BYTES, check_name};
-use crate::parts;
+use crate::parts::{self, is_way};
 use crate::problem::{Path, Problem, Problems};
 use crate::template::Template;
 use crate::variables::{Variables, check_name as check_variable};
@@ -25,8 +25,9 @@ pub(super) fn check(definition: &Definition, problems: &mut Problems) {
         }
         if let Some(each) = &step.for_each {
             check_each(definition, step, each, &at.key("for_each"), problems);
-            check_part_name(definition, step, &at.key("id"), problems);
         }
+        check_others(step, &at.key("on_failure"), problems);
+        check_part_name(definition, step, &at.key("id"), problems);
     }
 }
 
@@ -37,9 +38,9 @@ fn check_keys(step: &StepDefinition, at: &Path, problems: &mut Problems) {
         ("await", step.awaits.is_some()),
     ];
     let steps = step.for_each.as_ref().and_then(|each| each.steps.as_ref());
-    let is_group = step.makes_part() && steps.is_some();
-    if step.makes_part() && !is_group {
-        // Its other keys are those of the action for each element.
+    let is_group = step.makes_parts() && steps.is_some();
+    if step.makes_parts() && !is_group {
+        // Its other keys are those of the action for each element, or of the first way to do its work.
         let hint = "write a step that waits below `for_each: { in: …, steps: … }`";
         return refuse("a step with `for_each`", &waits, hint, at, problems);
     }
@@ -52,6 +53,7 @@ fn check_keys(step: &StepDefinition, at: &Path, problems: &mut Problems) {
         ("at_most_once", step.at_most_once),
         ("probe", step.probe.is_some()),
         ("finishes_later", step.finishes_later.is_some()),
+        ("on_failure", !step.on_failure.is_empty()),
     ];
     let (such, hint) = match is_group {
         true => (
@@ -176,18 +178,42 @@ fn check_each(
     }
 }
 
-/// Checks that the workflow of the part that a step makes can have its name.
+/// Checks the other ways to do a step's work, beside what is checked in their own definitions.
+fn check_others(step: &StepDefinition, at: &Path, problems: &mut Problems) {
+    let count = step.on_failure.len();
+    if count > MAX_ALTERNATIVES {
+        let reason = format!("{count} alternatives; {MAX_ALTERNATIVES} are allowed");
+        problems.add(at.clone(), reason);
+    }
+    for (nth, other) in step.on_failure.iter().enumerate() {
+        let then = other.supervisor.as_ref().and_then(|policy| policy.then);
+        if then.is_some() {
+            let at = at.index(nth).keys("supervisor.then");
+            let problem = Problem::new(at, "follows when every alternative has failed").on_key();
+            problems.push(problem.hint("write it in the `supervisor` of the step"));
+        }
+    }
+}
+
+/// Checks that the workflows of the parts that a step makes can have their names.
 fn check_part_name(
     definition: &Definition,
     step: &StepDefinition,
     at: &Path,
     problems: &mut Problems,
 ) {
-    let name = parts::name(&definition.workflow, &step.id);
-    let is_sound = check_name(&definition.workflow).is_ok() && check_name(&step.id).is_ok();
-    if step.makes_part() && is_sound && name.len() > MAX_NAME_BYTES {
+    let name = match (&step.for_each, step.on_failure.len()) {
+        (None, others) => parts::name_of_way(&definition.workflow, &step.id, others),
+        (Some(_), _) => parts::name(&definition.workflow, &step.id),
+    };
+    let is_sound = definition
+        .workflow
+        .split('.')
+        .chain([&*step.id])
+        .all(|name| check_name(name).is_ok());
+    if step.makes_parts() && is_sound && name.len() > MAX_NAME_BYTES {
         let reason = format!(
-            "the orders of its elements are of the workflow {name}, whose name has {} bytes; {MAX_NAME_BYTES} are allowed",
+            "it makes the workflow {name}, whose name has {} bytes; {MAX_NAME_BYTES} are allowed",
             name.len()
         );
         let problem = Problem::new(at.clone(), reason);
@@ -195,7 +221,7 @@ fn check_part_name(
     }
 }
 
-/// Reports an expression of a part that reads details which the part has not.
+/// Reports an expression of a part that reads what the part has not.
 pub(super) fn check_reads(
     part: &Definition,
     at: &Path,
@@ -203,23 +229,34 @@ pub(super) fn check_reads(
     problems: &mut Problems,
 ) {
     for way in expression.reads() {
-        if let [details, name, ..] = way.as_slice()
-            && details == "details"
-            && !part.variables.contains(name)
-        {
-            let reason =
-                format!("reads details.{name}, which the work for an element does not see");
-            let problem = Problem::new(at.clone(), reason);
-            let source = expression.source().to_owned();
-            let hint = bring(name, &format!("details.{name}"));
-            problems.push(problem.hint(hint).on_text([source, name.clone()]));
-        }
+        let (read, of) = match way.as_slice() {
+            [order, name, ..] if order == "order" && is_way(part) => (name, order),
+            [details, name, ..] if details == "details" && !part.variables.contains(name) => {
+                (name, details)
+            }
+            _ => continue,
+        };
+        let reason = match is_way(part) {
+            true => format!(
+                "reads {of}.{read}: a step with `on_failure` sees `input` and `output` here"
+            ),
+            false => format!("reads {of}.{read}, which the work for an element does not see"),
+        };
+        let problem = Problem::new(at.clone(), reason);
+        let source = expression.source().to_owned();
+        let hint = bring(part, read, &format!("{of}.{read}"));
+        problems.push(problem.hint(hint).on_text([source, read.clone()]));
     }
 }
 
-/// How the work for an element gets what it does not see.
-pub(super) fn bring(name: &str, expression: &str) -> String {
-    format!(
-        "bring it with `for_each: {{ in: …, with: {{ {name}: \"${{{expression}}}\" }} }}`, and read `{name}`"
-    )
+/// How the work of a part gets what it does not see.
+pub(super) fn bring(part: &Definition, name: &str, expression: &str) -> String {
+    match is_way(part) {
+        true => format!(
+            "ask for it in the step's input, `input: {{ {name}: \"${{{expression}}}\" }}`, and read `input.{name}`"
+        ),
+        false => format!(
+            "bring it with `for_each: {{ in: …, with: {{ {name}: \"${{{expression}}}\" }} }}`, and read `{name}`"
+        ),
+    }
 }

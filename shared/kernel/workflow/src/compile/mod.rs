@@ -175,6 +175,8 @@ fn step(
     let supervised = written.supervisor.as_ref().or(defaults.supervisor.as_ref());
     let policy = policy::policy(supervised);
     let may_be_compensated = planned.may_be_compensated;
+    let is_own = written.supervisor.is_some();
+    let by_code = policy::by_code(supervised, may_be_compensated, is_own);
     let kind = match (&written.wait, &written.awaits) {
         (Some(timer), _) => StepKind::Timer(waits::timer(timer, &variables)?),
         (None, Some(events)) => StepKind::Await(Box::new(waits::events(
@@ -189,13 +191,15 @@ fn step(
             parts,
         )?)),
         (None, None) => {
-            let call = call(written, attempt_timeout, retry, policy, &variables)?;
+            let of_codes = by_code.values().map(|by_code| by_code.policy);
+            let policies: Vec<Policy> = std::iter::once(policy).chain(of_codes).collect();
+            let call = call(written, attempt_timeout, retry, &policies, &variables)?;
             StepKind::Call(Box::new(call))
         }
     };
     let then = match &kind {
         StepKind::Await(wait) if wait.otherwise == Otherwise::Error => Above::Error,
-        _ => policy::above(supervised, may_be_compensated, written.supervisor.is_some()),
+        _ => policy::above(supervised, may_be_compensated, is_own),
     };
     let compensation = match &written.compensation {
         Some(CompensationDefinition::Action(action)) if may_be_compensated => {
@@ -222,16 +226,18 @@ fn step(
             .transpose()?,
         kind,
         then,
+        by_code,
         compensation,
         is_pivot: written.point_of_no_return,
     })
 }
 
+/// Compiles a call. The first of its policies holds after most failures, each other one after those with its code.
 fn call(
     written: &StepDefinition,
     attempt_timeout: Millis,
     written_retry: Option<&RetryDefinition>,
-    policy: Policy,
+    policies: &[Policy],
     variables: &Variables<'_>,
 ) -> Result<Call, String> {
     let (Some(agent), Some(action)) = (&written.agent, &written.action) else {
@@ -250,8 +256,11 @@ fn call(
             Repeat::Probe(probe) => probe.retry.calls_per_attempt,
             Repeat::Safe | Repeat::Never => 0,
         };
-        (retry.calls_per_attempt + probe).saturating_mul(policy.max_attempts())
+        let retries: u32 = policies.iter().map(|p| p.max_attempts() - 1).sum();
+        (retry.calls_per_attempt + probe).saturating_mul(1 + retries)
     });
+    let policy = policies.first().copied();
+    let policy = policy.unwrap_or_else(|| policy::policy(None));
     Ok(Call {
         agent: AgentName::new(agent).map_err(|e| e.to_string())?,
         action: action.clone(),

@@ -1,8 +1,10 @@
 //! Compilation of what is said about calls that fail: how often they are made again, and what follows then.
 
+use std::collections::BTreeMap;
+
 use crate::duration::Millis;
 use crate::model::{PolicyDefinition, RetryDefinition, ThenDefinition};
-use crate::workflow::{Above, Policy, Retry};
+use crate::workflow::{Above, CodePolicy, Policy, Retry};
 
 const DEFAULT_CALLS: u32 = 3;
 const DEFAULT_BACKOFF: (Millis, Millis) = (Millis(100), Millis(5_000));
@@ -54,6 +56,35 @@ pub(super) fn policy(written: Option<&PolicyDefinition>) -> Policy {
         wait: p.wait.as_ref().map(|w| (w.delay, w.attempts)),
         defer_for: p.defer_for.unwrap_or(DEFAULT_DEFER_FOR),
     }
+}
+
+/// What holds after failures with certain codes. What is not said of a code is as for all.
+pub(super) fn by_code(
+    written: Option<&PolicyDefinition>,
+    may_be_compensated: bool,
+    own: bool,
+) -> BTreeMap<String, CodePolicy> {
+    let all = written.into_iter().flat_map(|all| {
+        let codes = all.by_code.iter();
+        codes.map(move |(code, after)| (code.clone(), after, all))
+    });
+    let merged = all.map(|(code, after, all)| {
+        let has_delay = after.delay.is_some();
+        let merged = PolicyDefinition {
+            failure_threshold: after.failure_threshold.or(all.failure_threshold),
+            delay: after.delay.or(all.delay),
+            max_delay: after.max_delay.or(all.max_delay.filter(|_| !has_delay)),
+            retry_at_once: all.retry_at_once && !has_delay,
+            wait: after.wait.clone().or_else(|| all.wait.clone()),
+            defer_for: all.defer_for,
+            then: after.then.or(all.then),
+            by_code: BTreeMap::new(),
+        };
+        let then = above(Some(&merged), may_be_compensated, own);
+        let policy = policy(Some(&merged));
+        (code, CodePolicy { policy, then })
+    });
+    merged.collect()
 }
 
 /// The action when no further attempt is made; `own` says whether the step itself sets it.

@@ -1,6 +1,6 @@
 //! Compilation of steps that run other orders, and of the parts of a workflow.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::check::{Limits, Planned, Problem};
 use crate::model::{
@@ -9,8 +9,8 @@ use crate::model::{
 use crate::names::{WorkflowName, check_workflow};
 use crate::parts;
 use crate::template::Template;
-use crate::variables::{INDEX, Variables};
-use crate::workflow::{ForEach, Run, Workflow};
+use crate::variables::{INDEX, INPUT, Variables};
+use crate::workflow::{Alternative, ForEach, Run, Started, Workflow};
 
 const DEFAULT_AT_ONCE: u32 = 10;
 
@@ -27,14 +27,14 @@ pub(super) fn parts(
         let mut planned = order.into_iter().flatten();
         let planned = planned.find(|planned| planned.written == step);
         let may_be_compensated = planned.is_none_or(|planned| planned.may_be_compensated);
-        let Some(part) = parts::of_step(definition, step, may_be_compensated) else {
-            continue;
-        };
-        match Workflow::compile_named(part.definition, limits, check_workflow) {
-            Ok(workflow) => compiled.push(workflow),
-            Err(of_part) => {
-                let moved = of_part.into_iter().filter_map(|p| part.place.moved(p));
-                problems.extend(moved.map(|p| p.named(definition)));
+        for part in parts::of_step(definition, step, may_be_compensated) {
+            match Workflow::compile_named(part.definition, limits, check_workflow) {
+                Ok(workflow) => compiled.push(workflow),
+                Err(of_part) => {
+                    let of_part = of_part.into_iter();
+                    let moved = of_part.filter_map(|p| part.place.moved(definition, p));
+                    problems.extend(moved.map(|p| p.named(definition)));
+                }
             }
         }
     }
@@ -63,33 +63,65 @@ pub(super) fn compile(
             })
         })
         .transpose()?;
-    let (workflow, version, details, within) = match (&written.run, each) {
+    let of_part = |name: String, details: &Value| {
+        let part = parts.iter().find(|part| part.name.as_str() == name);
+        let part = part.ok_or("its work does not compile")?;
+        Ok::<_, String>(Started {
+            workflow: part.name.clone(),
+            version: Some(part.hash.clone()),
+            details: super::input(details, &of_element)?,
+            asks: match each {
+                Some(_) => None,
+                None => part.steps.first().map(|step| step.kind.to_string()),
+            },
+        })
+    };
+    let (own, others, within) = match (&written.run, each) {
         (Some(run), _) => {
-            let workflow = WorkflowName::new(&run.workflow).map_err(|e| e.to_string())?;
-            (workflow, None, run.details.clone(), run.within)
+            let started = Started {
+                workflow: WorkflowName::new(&run.workflow).map_err(|e| e.to_string())?,
+                version: None,
+                details: super::input(&run.details, &of_element)?,
+                asks: None,
+            };
+            (started, Vec::new(), run.within)
         }
         (None, Some(each)) => {
             let name = parts::name(&definition.workflow, &written.id);
-            let part = parts.iter().find(|part| part.name.as_str() == name);
-            let part = part.ok_or("its work for an element does not compile")?;
             let details = Value::Object(details_of_part(each));
-            (
-                part.name.clone(),
-                Some(part.hash.clone()),
-                details,
-                each.within,
-            )
+            (of_part(name, &details)?, Vec::new(), each.within)
         }
-        (None, None) => return Err("it has neither `run` nor `for_each`".to_owned()),
+        (None, None) => {
+            let name = |way| parts::name_of_way(&definition.workflow, &written.id, way);
+            let own = of_part(name(0), &details_of_way(&written.input))?;
+            let others = (1..).zip(&written.on_failure).map(|(way, other)| {
+                let input = Some(&other.input).filter(|input| !input.is_null());
+                let details = details_of_way(input.unwrap_or(&written.input));
+                Ok(Alternative {
+                    started: of_part(name(way), &details)?,
+                    unless: other.unless.clone(),
+                })
+            });
+            (own, others.collect::<Result<_, String>>()?, None)
+        }
     };
     Ok(Run {
-        workflow,
-        version,
-        details: super::input(&details, &of_element)?,
+        own,
+        others,
         within,
         each: compiled,
         is_compensated,
     })
+}
+
+/// The details of an order that is one way to do the work of a step: what it is asked.
+fn details_of_way(input: &Value) -> Value {
+    let none = Value::Object(Map::new());
+    let input = match input {
+        Value::Null => &none,
+        input => input,
+    };
+    json!({ INPUT: input })
 }
 
 /// The details of an order of a part: the element, its place, and what the author gives beside them.

@@ -9,10 +9,13 @@ use serde_json::{Map, Value};
 
 use crate::duration::Millis;
 
+mod on_failure;
 mod run;
 mod service;
 mod waits;
 
+pub use on_failure::AlternativeDefinition;
+pub(crate) use on_failure::compensations;
 pub use run::{ForEachDefinition, RunDefinition};
 pub use service::{
     ActionDefinition, AnswerDefinition, AnswerMeaning, BodyForm, CallDirection, KeyDefinition,
@@ -75,15 +78,15 @@ pub struct Definition {
 }
 
 impl Definition {
-    /// Names of the agents that the steps, those inside a `for_each` and their compensations name, as often as they do.
+    /// Names of the agents that the steps, those inside a `for_each`, their alternatives and all their compensations name,
+    /// as often as they do.
     pub fn agents_in_use(&self) -> impl Iterator<Item = &str> {
         let with_inner = |step| std::iter::once(step).chain(StepDefinition::inner(step));
         self.steps.iter().flat_map(with_inner).flat_map(|step| {
-            let compensation = match &step.compensation {
-                Some(CompensationDefinition::Action(action)) => action.agent.as_deref(),
-                _ => None,
-            };
-            step.agent.as_deref().into_iter().chain(compensation)
+            let others = step.on_failure.iter().map(|other| &other.agent);
+            let agents = std::iter::once(&step.agent).chain(others);
+            let compensations = compensations(step).map(|action| &action.agent);
+            agents.chain(compensations).filter_map(Option::as_deref)
         })
     }
 }
@@ -179,6 +182,10 @@ pub struct StepDefinition {
     /// The service may take the work now and finish it later. Absent: its answer is the end of the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finishes_later: Option<FinishesLaterDefinition>,
+    /// Other ways to do the step's work, such as another carrier, at most 4. Each is tried when the one before has failed
+    /// and is compensated, if it may have had an effect. Absent: none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub on_failure: Vec<AlternativeDefinition>,
     /// How the step's effect is compensated: an action of an agent, or `none` if there is nothing to
     /// compensate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -196,16 +203,18 @@ impl StepDefinition {
         each.flat_map(|each| each.steps.iter().flatten())
     }
 
-    /// Whether it runs other orders, one or one for each element of a list.
+    /// Whether it runs other orders: one, one for each element of a list, or one for each way to do its work.
     #[must_use]
     pub fn runs_orders(&self) -> bool {
-        self.run.is_some() || self.for_each.is_some()
+        self.run.is_some() || self.makes_parts()
     }
 
-    /// Whether what it does for each element is written in this definition and not another workflow.
+    /// Whether the work of these orders is written in this definition and not another workflow.
     #[must_use]
-    pub fn makes_part(&self) -> bool {
-        self.run.is_none() && self.for_each.is_some()
+    pub fn makes_parts(&self) -> bool {
+        let waits = self.wait.is_some() || self.awaits.is_some();
+        let has_ways = !self.on_failure.is_empty() && !waits;
+        self.run.is_none() && (self.for_each.is_some() || has_ways)
     }
 }
 
@@ -275,6 +284,32 @@ pub struct PolicyDefinition {
     pub defer_for: Option<Millis>,
     /// What is done above the threshold. Absent: `compensate` before the point of no return,
     /// `error` from there on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub then: Option<ThenDefinition>,
+    /// What holds after a failure with a certain code in place of the above, by that code, at most 16. Failures with
+    /// such a code are counted by themselves. Absent: nothing.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub by_code: BTreeMap<String, CodePolicyDefinition>,
+}
+
+/// What the Supervisor does after a failure with a certain code. What it does not say is as after every other failure.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "load", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct CodePolicyDefinition {
+    /// How many failures of the step are each met with another attempt; 0: it is given up at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure_threshold: Option<u32>,
+    /// How long the Supervisor waits before the next attempt after the first failure; doubled for each further one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Millis>,
+    /// Upper bound of the growing delay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_delay: Option<Millis>,
+    /// Extra attempts, far apart, between the threshold and `then`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait: Option<WaitDefinition>,
+    /// What is done above the threshold, and after a refusal with this code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub then: Option<ThenDefinition>,
 }

@@ -38,8 +38,8 @@ use kinds::{Fields, Kinds, Type};
 pub(crate) fn check(definition: &Definition) -> Vec<Problem> {
     let mut problems = of_outer(&parts::outer(definition));
     for part in parts::all(definition) {
-        let of_part = of_outer(&part.definition);
-        problems.extend(of_part.into_iter().filter_map(|p| part.place.moved(p)));
+        let of_part = check(&part.definition).into_iter();
+        problems.extend(of_part.filter_map(|p| part.place.moved(definition, p)));
     }
     problems.into_iter().map(|p| p.named(definition)).collect()
 }
@@ -106,6 +106,10 @@ fn of_outer(definition: &Definition) -> Vec<Problem> {
             braces::check(value, &at, of_element.names(), &mut problems);
         };
         check(&step.input, at.key("input"));
+        for (nth, other) in step.on_failure.iter().enumerate() {
+            let at = at.key("on_failure").index(nth);
+            check(&other.input, at.key("input"));
+        }
         if let Some(CompensationDefinition::Action(c)) = &step.compensation {
             check(&c.input, at.keys("compensation.input"));
         }
@@ -145,13 +149,24 @@ fn own_output(definition: &Definition, step: usize, outputs: &[(&str, Type)]) ->
 
 /// Checks delays that grow from one attempt to the next up to a maximum that is below the first.
 fn delays(policy: Option<&PolicyDefinition>, at: &Path, problems: &mut Problems) {
-    if let Some(policy) = policy
-        && let (Some(delay), Some(max)) = (policy.delay, policy.max_delay)
-        && delay > max
-    {
-        let reason = format!("{max} is below supervisor.delay, which is {delay}");
-        let hint = "raise it, or leave it out";
-        problems.push(Problem::new(at.keys("supervisor.max_delay"), reason).hint(hint));
+    let Some(policy) = policy else {
+        return;
+    };
+    let at = at.key("supervisor");
+    let by_code = policy.by_code.iter();
+    let by_code = by_code.map(|(code, after)| {
+        let at = at.key("by_code").key(code);
+        (at, after.delay.or(policy.delay), after.max_delay)
+    });
+    let own = (at.clone(), policy.delay, policy.max_delay);
+    for (at, delay, max) in std::iter::once(own).chain(by_code) {
+        if let (Some(delay), Some(max)) = (delay, max)
+            && delay > max
+        {
+            let reason = format!("{max} is below supervisor.delay, which is {delay}");
+            let hint = "raise it, or leave it out";
+            problems.push(Problem::new(at.key("max_delay"), reason).hint(hint));
+        }
     }
 }
 

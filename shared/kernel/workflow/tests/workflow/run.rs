@@ -51,7 +51,11 @@ fn a_step_runs_one_child_order() {
     );
     let (step, run) = (&workflow.steps[1], run(&workflow));
     assert_eq!(
-        (run.workflow.as_str(), run.version.as_ref(), run.within),
+        (
+            run.own.workflow.as_str(),
+            run.own.version.as_ref(),
+            run.within
+        ),
         ("ship-line", None, Some(Millis(7_200_000)))
     );
     assert!(run.each.is_none() && run.is_compensated && step.can_be_compensated());
@@ -65,7 +69,9 @@ fn a_step_runs_one_child_order() {
         sound("  - {id: ship, run: {workflow: x}, compensation: none, supervisor: {then: error}}");
     assert!(!self::run(&kept).is_compensated);
     assert_eq!(kept.steps[1].then, Above::Error);
-    assert!(matches!(&self::run(&kept).details, Template::Constant(value) if *value == json!({})));
+    assert!(
+        matches!(&self::run(&kept).own.details, Template::Constant(value) if *value == json!({}))
+    );
 
     let pivot = sound(
         "  - {id: ship, run: {workflow: x}, point_of_no_return: true}\n  - {id: b, run: {workflow: x}}",
@@ -90,7 +96,10 @@ fn a_step_runs_a_child_order_for_each_element() {
         (each.item.as_str(), each.at_once, each.tolerate),
         ("line", 3, 2)
     );
-    assert_eq!((run.workflow.as_str(), &run.version), ("ship-line", &None));
+    assert_eq!(
+        (run.own.workflow.as_str(), &run.own.version),
+        ("ship-line", &None)
+    );
     assert!(workflow.parts.is_empty());
     let sources: Vec<&str> = workflow.steps[1]
         .expressions()
@@ -125,7 +134,7 @@ defaults: {attempt_timeout: 9s}",
     let run = outer.run().expect("it runs orders");
     assert_eq!(part.name.as_str(), "w.ship");
     assert_eq!(
-        (&run.workflow, &run.version),
+        (&run.own.workflow, &run.own.version),
         (&part.name, &Some(part.hash.clone()))
     );
     assert_eq!(
@@ -134,8 +143,8 @@ defaults: {attempt_timeout: 9s}",
     );
     assert_eq!(outer.then, Above::Error);
     assert!(outer.when.is_some() && outer.after.is_empty() && outer.compensation.is_none());
-    let Template::Object(details) = &run.details else {
-        panic!("{:?}", run.details)
+    let Template::Object(details) = &run.own.details else {
+        panic!("{:?}", run.own.details)
     };
     let details: Vec<_> = details.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(details, ["customer", "index", "line"]);
@@ -168,6 +177,104 @@ fn the_short_form_is_the_list_alone_and_the_same_definition() {
         (each.item.as_str(), each.at_once, each.tolerate),
         ("item", 10, 0)
     );
+}
+
+#[test]
+fn each_way_to_do_a_steps_work_is_a_workflow_that_is_asked_what_the_step_says() {
+    let workflow = sound(
+        r#"  - id: ship
+    agent: express
+    action: book
+    input: {to: "${details.to}", of: "${steps.a.x}"}
+    attempt_timeout: 9s
+    probe: {action: look}
+    supervisor: {failure_threshold: 2, then: error, by_code: {busy: {delay: 1m}, fraud: {then: compensate}}}
+    compensation: {action: cancel, input: {to: "${input.to}", booking: "${output}"}}
+    on_failure:
+      - {agent: road, unless: [fraud]}
+      - {agent: post, action: send, input: {place: "${details.to}"}, compensation: none, supervisor: {failure_threshold: 0}}"#,
+    );
+    let [own, road, post] = &workflow.parts[..] else {
+        panic!("{:?}", workflow.parts)
+    };
+    let names = [own, road, post].map(|part| part.name.as_str());
+    assert_eq!(names, ["w.ship.way-1", "w.ship.way-2", "w.ship.way-3"]);
+    let calls = [own, road, post].map(|part| part.steps[0].kind.to_string());
+    assert_eq!(calls, ["express/book", "road/book", "post/send"]);
+    for (part, threshold) in [(own, 2), (road, 2), (post, 0)] {
+        let step = &part.steps[0];
+        let policy = step.call().expect("a call").policy;
+        assert_eq!(
+            (policy.failure_threshold, step.then),
+            (threshold, Above::Compensate)
+        );
+        // What is published is read again.
+        let published = hash::canonical_json(&part.definition);
+        let again = Workflow::from_published(&published).expect("it is sound");
+        assert_eq!(again.hash, part.hash);
+    }
+    let repeats = [own, road].map(|part| part.steps[0].is_safe_to_repeat());
+    assert_eq!(repeats, [false, true], "the probe is that of the first way");
+    assert_eq!(
+        own.steps[0].policy_after("busy").map(|p| p.delay),
+        Some(Millis(60_000))
+    );
+    let back = road.steps[0].compensation.as_ref().expect("as the step's");
+    assert_eq!(back.agent.as_str(), "road");
+    assert!(post.steps[0].compensation.is_none());
+
+    let step = &workflow.steps[1];
+    let run = step.run().expect("it runs orders");
+    assert_eq!(
+        step.kind.to_string(),
+        "express/book, else road/book, else post/send"
+    );
+    assert_eq!(
+        (step.then, step.then_after("fraud")),
+        (Above::Error, Above::Compensate)
+    );
+    assert!(run.is_compensated && step.compensation.is_none());
+    let after = [(0, "busy"), (0, "fraud"), (1, "fraud"), (2, "busy")];
+    let tried = after.map(|(way, code)| run.has_way_after(way, code));
+    assert_eq!(tried, [true, false, true, false]);
+    assert_eq!(run.way(9).workflow, post.name);
+    let agents: BTreeSet<&str> = workflow.definition.agents_in_use().collect();
+    assert_eq!(agents, BTreeSet::from(["shop", "express", "road", "post"]));
+    let none =
+        sound("  - {id: b, agent: x, action: go, compensation: none, on_failure: [{agent: y}]}");
+    assert!(!self::run(&none).is_compensated);
+}
+
+#[test]
+fn the_work_for_an_element_may_have_other_ways_too() {
+    let workflow = sound(
+        r#"  - id: ship
+    for_each: {in: details.lines, as: line}
+    agent: express
+    action: book
+    input: {sku: "${line.sku}", n: "${index}"}
+    compensation: {action: cancel}
+    on_failure: [{agent: road}]"#,
+    );
+    let part = &workflow.parts[0];
+    assert_eq!((part.name.as_str(), part.parts.len()), ("w.ship", 2));
+    assert_eq!(part.parts[1].name.as_str(), "w.ship.ship.way-2");
+    let all: Vec<_> = workflow
+        .with_parts()
+        .iter()
+        .map(|w| w.name.as_str())
+        .collect();
+    assert_eq!(
+        all,
+        ["w.ship.ship.way-1", "w.ship.ship.way-2", "w.ship", "w"]
+    );
+    let published = hash::canonical_json(&part.definition);
+    let again = Workflow::from_published(&published).expect("it is sound");
+    assert_eq!(again.parts[1].hash, part.parts[1].hash);
+    let grouped = group(
+        "{id: book, agent: x, action: go, input: \"${line.sku}\", compensation: none, on_failure: [{agent: y}]}",
+    );
+    assert_eq!(sound(&grouped).with_parts().len(), 4);
 }
 
 #[test]

@@ -136,6 +136,56 @@ fn a_list_that_is_none_and_names_that_cannot_be_are_refused() {
 }
 
 #[test]
+fn alternatives_that_cannot_be_are_refused_once_where_they_are_written() {
+    for [step, place, part] in rows(
+        r#"
+        agent: x, action: go, compensation: none, on_failure: {agent: y} | 4:55 | has to be a list
+        agent: x, action: go, compensation: none, on_failure: [y] | 4:68 | has to be a mapping
+        agent: x, action: go, compensation: none, on_failure: [{agent: y, then: error}] | 4:79 | unknown key
+        agent: x, action: go, compensation: none, on_failure: [{agent: Y}] | 4:76 | is not a valid name
+        agent: x, action: go, compensation: none, on_failure: [{}, {}, {}, {}, {}] | 4:55 | 5 alternatives; 4 are allowed
+        agent: x, action: go, compensation: none, on_failure: [{supervisor: {then: error}}] | 4:82 | follows when every alternative has failed
+        agent: x, action: go, compensation: none, on_failure: [{input: "${detials.a}"}] | 4:79 | did you mean `details`
+        agent: x, action: go, compensation: none, on_failure: [{input: "${steps.z}"}] | 4:85 | there is no such step
+        agent: x, action: go, compensation: none, on_failure: [{input: "${input}"}] | 4:79 | unknown variable `input`
+        agent: x, action: go, compensation: none, on_failure: [{retry: {calls_per_attempt: 0}}] | 4:96 | is 0; use 1 to
+        agent: x, action: go, on_failure: [{compensation: none}] | 4:5 | has no compensation
+        action: go, compensation: none, on_failure: [{agent: y}] | 4:5 | `agent` is missing
+        agent: x, action: go, compensation: {action: back, input: "${details.a}"}, on_failure: [{agent: y}] | 4:77 | ask for it in the step's input
+        agent: x, action: go, compensation: {action: back, input: "${order.id}"}, on_failure: [{agent: y}] | 4:80 | sees `input` and `output` here
+        agent: x, action: go, compensation: {action: back, input: "${steps.a.b}"}, on_failure: [{agent: y}] | 4:80 | `input: { a: "${steps.a}" }`, and read `input.a`
+        run: {workflow: x}, on_failure: [{agent: y}] | 4:33 | a step that runs orders cannot have `on_failure`
+        wait: {for: 1h}, on_failure: [{agent: y}] | 4:30 | a step that waits cannot have `on_failure`
+        for_each: {in: details.l, steps: [{id: c, wait: {for: 1h}}]}, on_failure: [{agent: y}] | 4:75 | cannot have `on_failure`
+        "#,
+    ) {
+        refused(&format!("  - {{id: b, {step}}}"), place, part);
+    }
+}
+
+#[test]
+fn what_is_said_of_a_code_is_checked_as_what_is_said_of_all() {
+    let codes: Vec<String> = (0..17).map(|n| format!("c{n}: {{delay: 1s}}")).collect();
+    let many = format!("{{{}}} | 4:74 | 17 codes; 16 are allowed", codes.join(", "));
+    for [by_code, place, part] in rows(&format!(
+        r#"
+        {{x: {{}}}} | 4:84 | says nothing
+        {{x: 1}} | 4:87 | has to be a mapping
+        {{x: {{failure_threshold: 1000}}}} | 4:107 | is 1000, above
+        {{x: {{wait: {{delay: 1s, attempts: 1000}}}}}} | 4:116 | is 1000, above
+        {{x: {{delay: 2s, max_delay: 1s}}}} | 4:110 | is below supervisor.delay
+        {{x: {{then: compensate}}}} | 4:94 | cannot compensate from the point of no return on
+        {many}
+        "#
+    )) {
+        let step = format!(
+            "  - {{id: b, agent: x, action: go, point_of_no_return: true, supervisor: {{by_code: {by_code}}}}}"
+        );
+        refused(&step, place, part);
+    }
+}
+
+#[test]
 fn a_problem_of_the_work_for_an_element_is_told_where_it_is_written() {
     for [second, place, part] in rows(
         r#"

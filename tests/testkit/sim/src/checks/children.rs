@@ -87,6 +87,9 @@ impl State {
                 continue;
             };
             let earlier = was.children.as_ref().map(|children| &children.all[..]);
+            if children.way > was.children.as_ref().map_or(0, |children| children.way) {
+                coverage.reach("saw: another way to do the work of a step");
+            }
             for (n, child) in children.all.iter().enumerate() {
                 let was = earlier.and_then(|all| all.get(n)).map(|child| &child.state);
                 if was != Some(&child.state) {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use triad_core::downstream::HELD_RECHECK;
 use triad_core::pass::CONFIRM_AT_MOST;
-use triad_workflow::{Step, Workflow};
+use triad_workflow::{Started, Step, Workflow};
 
 use crate::definitions::{self, TIMING};
 use crate::setup::{ASKED_WITHIN_MS, ASKS_LATE_AFTER_MS, ROUND_MS, SWEEP_MS};
@@ -74,17 +74,21 @@ fn children_ms(step: &Step, compensations_fail: bool) -> u64 {
     let Some(run) = step.run() else {
         return 0;
     };
-    let known = definitions::versions().flat_map(|w| w.parts.iter().chain([&**w]));
-    let one = known
-        .filter(|w| w.name == run.workflow)
-        .map(|w| lost_ms(w) + clean_ms(w, compensations_fail))
-        .max();
+    let known: Vec<_> = definitions::versions()
+        .flat_map(|w| w.with_parts())
+        .collect();
+    let longest = |way: &Started| {
+        let orders = known.iter().filter(|w| w.name == way.workflow);
+        let one = orders.map(|w| lost_ms(w) + clean_ms(w, compensations_fail));
+        one.max().unwrap_or(0) + 4 * HOP_MS
+    };
+    let ways: u64 = run.ways().map(longest).sum();
     // Lists have four elements at most.
     let waves = run
         .each
         .as_ref()
         .map_or(1, |each| 4_u64.div_ceil(each.at_once.into()));
-    2 * waves * (one.unwrap_or(0) + 4 * HOP_MS)
+    2 * waves * ways
 }
 
 /// The workflows of the unfinished orders. An order that is not stored yet may have any.
@@ -111,8 +115,9 @@ fn lost_ms(workflow: &Workflow) -> u64 {
     };
     let steps = workflow.steps.iter().map(|s| {
         let forward = s.call().map_or(s.longest_try().0 + 2 * NOTICED_MS, |call| {
-            let delays =
-                (1..=call.policy.max_attempts()).filter_map(|n| call.policy.retry_after(n));
+            let delays = s.policies().flat_map(|policy| {
+                (1..=policy.max_attempts()).filter_map(|n| policy.retry_after(n))
+            });
             attempt(call.attempt_timeout.0, delays.max().unwrap_or_default().0)
         });
         let compensation = s.compensation.as_ref().map_or(0, |c| {

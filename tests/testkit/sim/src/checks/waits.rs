@@ -39,16 +39,17 @@ impl State {
         let counted = failures > was.leg(direction).failures;
         if counted && after.outbox.writer == Writer::Supervisor {
             let step = &workflow.steps[index];
-            let policy = match &step.compensation {
-                Some(compensation) if compensates => Some(&compensation.policy),
-                _ => step.call().map(|call| &call.policy),
+            let code = is.error.as_ref().map_or("", |error| &error.code);
+            let (policy, counted) = match &step.compensation {
+                Some(compensation) if compensates => (Some(&compensation.policy), failures),
+                _ => (step.policy_after(code), is.failures_like(code)),
             };
             // A write may happen long after it was decided; the timeline contains the time of the decision.
             let mut lines = after.incidents.iter().rev();
             let line = lines.find(|line| line.step.as_ref() == Some(&is.step));
             let decided = line.map_or(now, |line| line.at.0);
             let wait = policy
-                .and_then(|p| p.retry_after(failures))
+                .and_then(|p| p.retry_after(counted))
                 .map(|wait| Wait {
                     after: (after.run, failures),
                     until: decided + wait.0,

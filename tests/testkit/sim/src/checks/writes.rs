@@ -15,7 +15,7 @@ use triad_core::{
     StepState, Timestamp, Work, invariants,
 };
 use triad_runtime::{Created, NewOrder, Write, Written};
-use triad_workflow::{Call, Millis, Step, StepIndex, Workflow};
+use triad_workflow::{Millis, Step, StepIndex, Workflow};
 
 use crate::definitions::{self, TIMING};
 use crate::kernel::InstanceId;
@@ -404,15 +404,18 @@ impl State {
         let step = &workflow.steps[index];
         let record = &after.steps[index];
         let delayed = record.state.delayed_until().is_some();
-        let Some(Call { policy, .. }) = step.call() else {
+        let code = record.error.as_ref().map_or("", |error| &error.code);
+        let Some(policy) = step.policy_after(code) else {
             return;
         };
+        let is_of_code = step.by_code.contains_key(code);
         let reached = match &after.state {
             ProcessState::Pending { .. } | ProcessState::Processing(_) => {
                 match (delayed, record.state.is_retry_due()) {
-                    (true, _) if record.action.failures > policy.failure_threshold => {
+                    (true, _) if record.failures_like(code) > policy.failure_threshold => {
                         "policy: wait long"
                     }
+                    (true, _) if is_of_code => "policy: retry after the delay of a code",
                     (true, _) => "policy: retry after a delay",
                     (_, true) if record.action.failures > 0 => "policy: retry at once",
                     _ => return,

@@ -74,7 +74,7 @@ pub(super) fn try_again(record: &mut StepRecord) {
         StepState::Completed { .. } => return,
         _ => {}
     }
-    record.action.begin_run();
+    record.begin_action_anew();
     record.state = StepState::due(attempt);
 }
 
@@ -87,7 +87,7 @@ fn restart_with_new_key(record: &mut StepRecord) {
         record.compensation.earlier = attempt.0;
     }
     record.raise_key();
-    record.action.begin_run();
+    record.begin_action_anew();
     record.compensation.begin_run();
     doubt::lift(record);
     record.state = StepState::Waiting;
