@@ -7,6 +7,8 @@ use clap::Args;
 use serde_json::Value;
 use triad_operator::operations::SendEvent;
 
+use crate::commands::who::operator_name;
+
 use super::orders::json;
 use crate::connection::{KafkaArgs, StoreArgs};
 use crate::output::print_line;
@@ -17,6 +19,7 @@ use triad_operator::operations::Form;
 #[command(after_help = "Examples:
   triad signal 10248 payment-confirmed --input '{\"amount\": 20}'
   triad signal 10248 payment-confirmed --id p-17 --input @payment.json
+  triad signal 10248 decided --by ann --input '{\"decision\": \"yes\"}'
   triad signal 10248 approved --url https://triad.example.com
 
 An event of the same name and id is the same event again: it is sent once. Exit code 1 if no step of the order waits for
@@ -34,6 +37,9 @@ pub struct SignalArgs {
     /// What it brings: JSON, or @FILE
     #[arg(long, value_name = "JSON")]
     input: Option<String>,
+    /// Who sends it. Default: the user of this machine; with --url, the name of the token
+    #[arg(long, value_name = "NAME")]
+    by: Option<String>,
     /// Print the answer as JSON
     #[arg(long)]
     json: bool,
@@ -53,12 +59,17 @@ pub async fn run(args: SignalArgs) -> Result<ExitCode> {
         Some(text) => json("--input", text)?,
         None => Value::Null,
     };
+    let by = match args.store.data.far()? {
+        Some(_) => args.by,
+        None => operator_name(args.by.as_deref()).ok(),
+    };
     let place = args.store.place_with(&args.kafka).await?;
     let request = SendEvent {
         id: args.order,
         event: args.event,
         event_id: args.id,
         data,
+        by,
     };
     let sent = place.ask(request).await?;
     if args.json {

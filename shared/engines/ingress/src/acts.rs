@@ -40,10 +40,12 @@ const NAMELESS: &str = "an application";
 const SEE_ORDER: &str = "The order goes on; GET /v1/orders/{id} says how far it is.";
 
 /// The codes of problems that only acts have.
-pub(crate) const CODES: [&str; 6] = [
+pub(crate) const CODES: [&str; 8] = [
     "bad-why",
+    "does-not-fit",
     "event-not-awaited",
     "event-too-late",
+    "may-not-decide",
     "not-amended",
     "not-an-event",
     "not-cancelled",
@@ -202,6 +204,7 @@ impl<S: StateStore> Service<S> {
             event,
             event_id,
             data,
+            by: None,
         };
         let sent = self.ask(&caller, request).await?;
         let status = match sent.is_repeated {

@@ -15,6 +15,7 @@ use crate::message::AlertKind;
 use crate::order::{Incident, IncidentKind, OperatorAct, Order, ProcessState};
 use crate::outbox::{Emission, Writer};
 use crate::received::{KeptEvent, MAX_KEPT};
+use crate::status::Status;
 use crate::step::{Leg, StepRecord, StepState, Work};
 
 /// A broken invariant, and where it was seen.
@@ -455,7 +456,7 @@ pub const OF_WRITE: [(&str, OfWrite); 23] = [
     ),
     ("progress-is-told", |a, b, w| {
         let is_told = |step: &StepRecord| {
-            let of_it = |e: &Emission| matches!(e, Emission::Status { step: Some(told), .. } if *told == step.step);
+            let of_it = |e: &Emission| matches!(e, Emission::Status { step: Some(told), status: Status::StepCompleted, .. } if *told == step.step);
             b.outbox.entries.iter().any(of_it)
         };
         let is_new = |step: &&StepRecord| {

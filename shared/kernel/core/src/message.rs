@@ -99,6 +99,14 @@ impl Envelope {
         self
     }
 
+    /// The same event, sent by somebody: the attribute `by` of a CloudEvent.
+    #[must_use]
+    pub fn sent_by(mut self, name: &str) -> Self {
+        let by = Some(name.as_bytes().to_vec());
+        self.headers.push(("ce_by".to_owned(), by));
+        self
+    }
+
     /// The message's id: the value of its header `ce_id`. `None` if it has no such header, or the value is
     /// null or not UTF-8.
     #[must_use]
@@ -359,7 +367,8 @@ pub struct StatusMessage {
     pub sequence: u32,
     /// What happened.
     pub status: crate::status::Status,
-    /// The step of [`StepCompleted`](crate::status::Status::StepCompleted); `None` of other statuses.
+    /// The step of [`StepCompleted`](crate::status::Status::StepCompleted) and
+    /// [`DecisionAsked`](crate::status::Status::DecisionAsked); `None` of other statuses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<StepId>,
     /// The failure that led to the status; `None` if none did.

@@ -74,7 +74,7 @@ pub enum Emission {
         sequence: u32,
         /// What happened.
         status: Status,
-        /// The step that is completed; `None` for other statuses.
+        /// The step that is completed, or for which a decision is asked; `None` for other statuses.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         step: Option<StepId>,
         /// When it happened.

@@ -31,6 +31,8 @@ pub struct ReceivedEvent {
     pub id: String,
     /// What it brings, at most [`MAX_DATA_BYTES`].
     pub data: Value,
+    /// The name of the user or the token that has sent it, at most [`MAX_EVENT_ID_BYTES`]; `None` if that is not said.
+    pub by: Option<String>,
 }
 
 /// A message from outside about one order.
@@ -68,6 +70,9 @@ pub struct KeptEvent {
     /// What it brings; `None` once that is in the output of its step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
+    /// The name of who has sent it, while it is kept; `None` if that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
 }
 
 /// Why a message is not an event. It becomes a dead letter with this cause.
@@ -103,6 +108,8 @@ struct Bare {
     id: Option<String>,
     #[serde(default)]
     data: Value,
+    #[serde(default)]
+    by: Option<String>,
 }
 
 /// A callback as a JSON object.
@@ -182,11 +189,17 @@ impl EventMessage<'_> {
         let bare = self.bare(value)?;
         check_event(&bare.event).map_err(|e| not("wrong-field", format!("the event: {e}")))?;
         let (id, data) = self.checked(bare.id, bare.data)?;
+        let is_name = |by: &String| (1..=MAX_EVENT_ID_BYTES).contains(&by.len());
+        if !bare.by.as_ref().is_none_or(is_name) {
+            let why = format!("the name of who sends it has 1 to {MAX_EVENT_ID_BYTES} bytes");
+            return Err(not("wrong-field", why));
+        }
         Ok(Incoming::Event(Box::new(ReceivedEvent {
             order_id: self.order_id(bare.order_id)?,
             event: bare.event,
             id,
             data,
+            by: bare.by,
         })))
     }
 
@@ -234,6 +247,7 @@ impl EventMessage<'_> {
                 event,
                 id: self.header("ce_id"),
                 data: value,
+                by: self.header("ce_by"),
             });
         }
         match value {
@@ -242,6 +256,7 @@ impl EventMessage<'_> {
                 event: text(&mut fields, "type")?
                     .ok_or_else(|| not("missing-field", "the CloudEvent has no \"type\""))?,
                 id: text(&mut fields, "id")?,
+                by: text(&mut fields, "by")?,
                 data: fields.remove("data").unwrap_or_default(),
             }),
             Value::Object(fields) => serde_json::from_value(Value::Object(fields)).map_err(|e| {
@@ -317,6 +332,7 @@ mod tests {
             event: "com.shop.paid".into(),
             id: id.into(),
             data,
+            by: None,
         }))
     }
 

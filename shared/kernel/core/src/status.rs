@@ -12,6 +12,8 @@ pub enum Status {
     Started,
     /// A step is completed. Sent only for workflows with `progress: true`.
     StepCompleted,
+    /// A step waits for a person's decision. Sent when the wait begins, and again as its workflow says.
+    DecisionAsked,
     /// An attempt at a step failed, and the step is tried again.
     Retrying,
     /// Finished: every step is completed or skipped.
@@ -42,6 +44,7 @@ impl Status {
             Self::Received => "received",
             Self::Started => "started",
             Self::StepCompleted => "step-completed",
+            Self::DecisionAsked => "decision-asked",
             Self::Retrying => "retrying",
             Self::Completed => "completed",
             Self::Compensating => "compensating",

@@ -213,6 +213,8 @@ pub enum IncidentKind {
     InProgress,
     /// The service answered a probe: whether an effect in doubt happened.
     Probed,
+    /// A person has made the decision that a step waited for.
+    Decided,
     /// The order missed its deadline and continues.
     Late,
     /// An operator had the steps that did not complete, or the whole compensated order, done again.
@@ -246,6 +248,7 @@ impl IncidentKind {
             Self::CompensationRetried => "compensation retried",
             Self::Closed => "closed",
             Self::Amended => "amended",
+            Self::Decided => "decided",
             Self::Paused => "paused",
             Self::Resumed => "resumed",
             Self::Resolved => "resolved",

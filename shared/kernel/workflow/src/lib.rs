@@ -42,7 +42,7 @@ pub use problem::nearest;
 pub use search::{InvalidSearchKey, SearchKey, SearchKeys};
 pub use template::Template;
 pub use workflow::{
-    Above, Alternative, Await, AwaitedEvent, Call, CodePolicy, Compensation, FinishesLater,
-    ForEach, Otherwise, Policy, Poll, Probe, Repeat, Retry, Run, Started, Step, StepIndex,
-    StepKind, Timer, Workflow,
+    Above, Alternative, Await, AwaitedEvent, Call, CodePolicy, Compensation, Decision,
+    FinishesLater, ForEach, Otherwise, Policy, Poll, Probe, Repeat, Retry, Run, Started, Step,
+    StepIndex, StepKind, Timer, Workflow,
 };

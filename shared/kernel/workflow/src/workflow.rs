@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use crate::details::DetailsSchema;
 use crate::duration::Millis;
 use crate::expr::Expression;
@@ -351,10 +353,71 @@ pub struct Await {
     /// The condition under which what came is a failure of the step, over the step's variables and `event`, the output
     /// that it would have. `None`: it never is.
     pub fails_when: Option<Expression>,
+    /// Who may send the event, and with what; `None` if it is no person's decision.
+    pub decision: Option<Decision>,
     /// How long they are waited for, from when the step starts.
     pub within: Millis,
     /// What is done if they have not come by then.
     pub otherwise: Otherwise,
+}
+
+/// A person's decision that a step waits for.
+#[derive(Debug)]
+pub struct Decision {
+    /// The names of those who may decide; empty: whoever may act on orders.
+    pub by: Vec<String>,
+    /// What it has to bring; `None`: anything.
+    pub form: Option<DetailsSchema>,
+    /// How often it is asked for again; `None`: never.
+    pub remind: Option<Millis>,
+    /// After what time others may decide, too, and their names; `None`: nobody else may.
+    pub escalate: Option<(Millis, Vec<String>)>,
+}
+
+impl Decision {
+    /// Whether somebody may decide when the step has waited for this time.
+    #[must_use]
+    pub fn may_be_by(&self, name: Option<&str>, waited: Millis) -> bool {
+        let mut names = self.names(waited);
+        self.by.is_empty() || name.is_some_and(|name| names.any(|known| known == name))
+    }
+
+    /// The names of those who may decide when the step has waited for this time.
+    pub fn names(&self, waited: Millis) -> impl Iterator<Item = &str> {
+        let escalated = self
+            .escalate
+            .iter()
+            .filter(move |(after, _)| waited >= *after);
+        let more = escalated.flat_map(|(_, to)| to);
+        self.by.iter().chain(more).map(String::as_str)
+    }
+
+    /// Why somebody may not decide with this data when the step has waited for this time, for people; `None` if they may.
+    #[must_use]
+    pub fn refusal(&self, name: Option<&str>, data: &Value, waited: Millis) -> Option<String> {
+        if !self.may_be_by(name, waited) {
+            let names: Vec<&str> = self.names(waited).collect();
+            let name = name.unwrap_or("nobody");
+            return Some(format!("{name} may not decide; {} may", names.join(", ")));
+        }
+        let misfits = self.form.as_ref()?.misfits(data).unwrap_or_default();
+        let misfits: Vec<String> = misfits.iter().map(ToString::to_string).collect();
+        let said = misfits.join("; ").replace("details", "data");
+        (!said.is_empty()).then_some(said)
+    }
+
+    /// After what time the decision is asked for again, of a step that has waited for `waited` and waits for `within` at
+    /// most; `within` if it is not asked for again.
+    #[must_use]
+    pub fn asked_again(&self, waited: Millis, within: Millis) -> Millis {
+        let reminder = self.remind.filter(|every| every.0 > 0);
+        let reminder =
+            reminder.map(|every| Millis((waited.0 / every.0 + 1).saturating_mul(every.0)));
+        let escalated = self.escalate.as_ref().map(|(after, _)| *after);
+        let escalated = escalated.filter(|after| *after > waited);
+        let next = reminder.into_iter().chain(escalated).min();
+        next.unwrap_or(within).min(within)
+    }
 }
 
 /// An event that a step waits for.

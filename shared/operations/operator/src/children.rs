@@ -146,6 +146,7 @@ pub(crate) mod tests {
             attempt: Attempt(1),
             since: Timestamp(7),
             until: Timestamp(9),
+            ends: None,
             events: Vec::new(),
         });
         order

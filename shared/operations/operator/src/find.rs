@@ -10,7 +10,7 @@ use std::str::FromStr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use triad_core::due::ALL_SHARDS;
-use triad_core::{Attention, Failure, Order, OrderId, ProcessState, Timestamp};
+use triad_core::{Attention, Failure, Order, OrderId, ProcessState, Timestamp, Work};
 use triad_runtime::ports::{AttentionRow, OperatorStore, SearchRow};
 use triad_runtime::{StateStore, StoreError};
 use triad_workflow::{Millis, SearchKey};
@@ -62,6 +62,9 @@ pub struct Filter {
     /// Only child orders of the order with this id. `None`: any. No index helps to find them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
+    /// Only orders that wait for an event with exactly this name. `None`: any. No index helps to find them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event: Option<String>,
     /// Only orders whose id has this text in it, at any place. `None`: any. No index helps to find them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
@@ -225,6 +228,7 @@ impl Filter {
             && searched.is_none_or(|key| order.search.contains(key))
             && self.fits_id(&order.id)
             && self.fits_parent(order)
+            && self.fits_event(order)
             && self.fits_cause(order.state.cause())
             && self.fits_workflow(order.workflow.name.as_str())
             && self.fits_age(since, now)
@@ -245,6 +249,14 @@ impl Filter {
     fn fits_parent(&self, order: &Order) -> bool {
         let of = order.parent.as_ref().map(|parent| parent.order_id.as_str());
         self.parent.is_none() || self.parent.as_deref() == of
+    }
+
+    fn fits_event(&self, order: &Order) -> bool {
+        let awaits = |event: &String| {
+            let mut works = order.steps.iter().filter_map(|step| step.state.work());
+            works.any(|work| matches!(work, Work::Parked { events, .. } if events.contains(event)))
+        };
+        self.event.as_ref().is_none_or(awaits)
     }
 
     fn fits_cause(&self, cause: Option<&Failure>) -> bool {

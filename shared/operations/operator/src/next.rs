@@ -144,7 +144,12 @@ fn of_step(record: &StepRecord, timing: &Timing) -> Option<NextAct> {
             let what = format!("{step}: {attempt} {} is made after a wait", last.next());
             next(Some(*until), what)
         }
-        Work::Parked { until, events, .. } => {
+        Work::Parked {
+            until,
+            ends,
+            events,
+            ..
+        } => {
             let what = match (&record.in_progress, events.is_empty()) {
                 (Some(work), _) if work.until <= *until => format!(
                     "{step}: its service has taken the work; if it has not finished by then, the step fails"
@@ -158,7 +163,7 @@ fn of_step(record: &StepRecord, timing: &Timing) -> Option<NextAct> {
                     events.join(", ")
                 ),
             };
-            next(Some(*until), what)
+            next(Some(ends.unwrap_or(*until)), what)
         }
         Work::Failed { attempt: last, .. } => {
             let what = format!(
@@ -322,7 +327,12 @@ pub fn waits_for(order: &Order) -> Option<String> {
         .steps
         .iter()
         .find_map(|record| match record.state.work() {
-            Some(Work::Parked { events, until, .. }) => Some((record, events, until)),
+            Some(Work::Parked {
+                events,
+                until,
+                ends,
+                ..
+            }) => Some((record, events, ends.as_ref().unwrap_or(until))),
             _ => None,
         });
     let parked = parked.map(|(record, events, until)| {

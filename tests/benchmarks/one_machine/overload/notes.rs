@@ -154,6 +154,7 @@ impl Notes {
             }
             Status::StepCompleted
             | Status::Retrying
+            | Status::DecisionAsked
             | Status::Compensating
             | Status::Resubmitted => false,
             Status::Compensated

@@ -41,6 +41,15 @@ pub(crate) struct NewEvent {
     pub data: Value,
 }
 
+/// Who sends an event: somebody who may decide, who may do so later, or who may not.
+pub(crate) fn sender(event: &NewEvent) -> &'static str {
+    match event.after_ms {
+        _ if event.id == "other" => "eve",
+        Some(after) if after % 7 == 3 => "bob",
+        _ => "ann",
+    }
+}
+
 /// Events for an order of a workflow that waits for some: in time, too late, twice, with another sum, of another name,
 /// before the order, or not at all.
 fn drawn_events(rng: &mut Rng, sum: &Value) -> Vec<NewEvent> {

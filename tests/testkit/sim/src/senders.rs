@@ -118,7 +118,8 @@ fn send_later(world: &World, order: String, event: NewEvent) {
 }
 
 fn send_event(world: &World, order: &str, event: NewEvent) {
-    let value = json!({"event": event.event, "id": event.id, "data": event.data});
+    let by = scenario::sender(&event);
+    let value = json!({"event": event.event, "id": event.id, "data": event.data, "by": by});
     let envelope = from_outside(topics::EVENTS, Some(order), value.to_string().into_bytes());
     let mut state = world.state();
     let State {

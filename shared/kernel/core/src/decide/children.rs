@@ -120,6 +120,7 @@ fn park(record: &mut StepRecord, children: Children, attempt: Attempt, now: Time
         attempt,
         since,
         until: now.plus(now.since(since).max(ASK_AGAIN)),
+        ends: None,
         events: Vec::new(),
     };
     record.children = Some(children);

@@ -117,6 +117,7 @@ fn park(
         attempt,
         since: work.since,
         until: until.max(now),
+        ends: None,
         events: Vec::new(),
     });
 }

@@ -456,13 +456,17 @@ fn push_status(order: &mut Order, status: Status, cause: Option<&Failure>, now: 
 /// Adds the status that a step is completed, if the workflow asks for it. Call it before deciding what follows,
 /// because that may be the order's end, whose status comes last.
 fn push_step_completed(ctx: &Context<'_>, order: &mut Order, index: StepIndex, now: Timestamp) {
-    if !ctx.workflow.progress || order.parent.is_some() {
-        return;
+    if ctx.workflow.progress && order.parent.is_none() {
+        push_of_step(order, index, Status::StepCompleted, now);
     }
+}
+
+/// Adds a status about a step.
+fn push_of_step(order: &mut Order, index: StepIndex, status: Status, now: Timestamp) {
     order.sequence += 1;
     order.outbox.entries.push(Emission::Status {
         sequence: order.sequence,
-        status: Status::StepCompleted,
+        status,
         step: Some(order.steps[index].step.clone()),
         at: now,
         cause: None,

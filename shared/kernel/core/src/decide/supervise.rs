@@ -60,6 +60,9 @@ pub(super) fn overdue(
             } else if step.call().is_some() {
                 // The Scheduler asks the service, or gives the work up.
                 next.steps[index].state = StepState::due(attempt);
+            } else if waits::asks_again(ctx, &mut next, index, now) {
+                set_complete_by(&mut next, now);
+                continue;
             } else if !waits::over(ctx, &mut next, index, now)? {
                 return Ok(transition(ctx, next, now));
             }

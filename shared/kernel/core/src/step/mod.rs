@@ -218,7 +218,10 @@ pub enum Work {
         /// When it began.
         since: Timestamp,
         /// When it ends at the latest: the Supervisor then completes the step or gives it up, or has the service asked.
+        /// Before that, when a decision is to be asked for again: then `ends` says when the wait ends.
         until: Timestamp,
+        /// When the wait ends at the latest, if that is not at `until`.
+        ends: Option<Timestamp>,
         /// The names of the events that the step waits for; empty if it waits for none.
         events: Vec<String>,
     },
@@ -440,7 +443,17 @@ impl StepState {
         }
     }
 
-    /// When the step's wait for a moment or for events ends at the latest; `None` if it is not parked.
+    /// When the step's wait for a moment, for events or for child orders began; `None` if it is not parked.
+    #[must_use]
+    pub fn parked_since(&self) -> Option<Timestamp> {
+        match self.work() {
+            Some(Work::Parked { since, .. }) => Some(*since),
+            _ => None,
+        }
+    }
+
+    /// When the step's wait for a moment or for events ends at the latest, or is looked at before that; `None` if it is
+    /// not parked.
     #[must_use]
     pub fn parked_until(&self) -> Option<Timestamp> {
         match self.work() {

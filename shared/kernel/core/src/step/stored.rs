@@ -78,6 +78,9 @@ struct StoredState {
     complete_by: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     until: Option<Timestamp>,
+    /// Of a parked step: when its wait ends, if not at `until`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ends: Option<Timestamp>,
     /// Of a parked step: what it waits for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     events: Vec<String>,
@@ -267,11 +270,13 @@ impl StoredState {
             Work::Parked {
                 since,
                 until,
+                ends,
                 events,
                 ..
             } => Self {
                 started: Some(*since),
                 until: Some(*until),
+                ends: *ends,
                 events: events.clone(),
                 ..worked
             },
@@ -414,6 +419,7 @@ impl StoredState {
             attempt: self.attempt()?,
             since: self.needs("started", self.started)?,
             until: self.needs("until", self.until)?,
+            ends: self.ends,
             events: self.events.clone(),
         })
     }

@@ -8,6 +8,7 @@ mod children;
 mod claim;
 mod compensation;
 mod deadline;
+mod decisions;
 mod deferred;
 mod due;
 mod golden;

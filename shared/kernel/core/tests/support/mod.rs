@@ -219,7 +219,17 @@ impl Story {
             event: event.to_owned(),
             id: id.to_owned(),
             data,
+            by: None,
         }))
+    }
+
+    /// The result of somebody's decision.
+    pub fn decides(&mut self, by: &str, event: &str, id: &str, data: Value) -> Then {
+        let mut event = self.event(event, id, data);
+        if let Event::Received(event) = &mut event {
+            event.by = Some(by.to_owned());
+        }
+        self.when(event)
     }
 
     /// The result of an event from outside.

@@ -622,7 +622,7 @@ fn in_vain(reason: Reason) -> Option<Cause> {
         ),
         Reason::NoMatch => (
             "event-does-not-match",
-            "a step waits for an event of this name, and this one does not fulfil its condition",
+            "a step waits for an event of this name, and this one does not fulfil its condition, does not fit its form, or is of somebody who may not decide",
         ),
         Reason::TooManyEvents => (
             "too-many-events",

@@ -6,14 +6,15 @@ use std::collections::BTreeSet;
 use chrono_tz::Tz;
 use serde_json::Value;
 
-use crate::check::MAX_EVENTS;
+use crate::check::{MAX_DECIDERS, MAX_EVENTS, MAX_REMINDERS};
+use crate::details::DetailsSchema;
 use crate::duration::Millis;
 use crate::model::{
-    AwaitDefinition, CompensationDefinition, Definition, FinishesLaterDefinition, NoCompensation,
-    StepDefinition, TimerDefinition,
+    AwaitDefinition, CompensationDefinition, DecisionDefinition, Definition,
+    FinishesLaterDefinition, NoCompensation, StepDefinition, TimerDefinition,
 };
 use crate::moment::{moment, zone};
-use crate::names::check_event;
+use crate::names::{MAX_NAME_BYTES, check_event};
 use crate::problem::{Path, Problem, Problems};
 use crate::template::Template;
 
@@ -187,6 +188,54 @@ fn check_timer(timer: &TimerDefinition, at: &Path, problems: &mut Problems) {
     }
 }
 
+fn check_decision(
+    events: &AwaitDefinition,
+    decision: &DecisionDefinition,
+    at: &Path,
+    problems: &mut Problems,
+) {
+    if events.event.is_none() {
+        let problem = Problem::new(at.clone(), "is about one event").on_key();
+        problems.push(problem.hint("write `event: decided` in place of several"));
+    }
+    if let Some(every) = decision.remind
+        && every.0.saturating_mul(MAX_REMINDERS) < events.within.0
+    {
+        let reason = format!(
+            "{every} is more than {MAX_REMINDERS} times in {}",
+            events.within
+        );
+        problems.add(at.key("remind"), reason);
+    }
+    let escalate = decision.escalate.as_ref();
+    if let Some(later) = escalate {
+        let at = at.key("escalate");
+        if later.after >= events.within {
+            problems.add(at.key("after"), "is not before the end of `within`");
+        }
+        if decision.by.is_empty() {
+            let problem = Problem::new(at, "adds nobody: without `by` whoever may act may decide");
+            problems.push(problem.on_key());
+        }
+    }
+    let to = escalate.map(|later| (at.keys("escalate.to"), &later.to));
+    for (at, names) in [(at.key("by"), &decision.by)].into_iter().chain(to) {
+        let is_bad = |name: &String| name.is_empty() || name.len() > MAX_NAME_BYTES;
+        if names.len() > MAX_DECIDERS || names.iter().any(is_bad) {
+            let reason =
+                format!("has to have at most {MAX_DECIDERS} names of 1 to {MAX_NAME_BYTES} bytes");
+            problems.add(at, reason);
+        }
+    }
+    if let Some(Err(reason)) = decision
+        .form
+        .as_ref()
+        .map(|form| DetailsSchema::new(form).check())
+    {
+        problems.add(at.key("form"), reason.to_string());
+    }
+}
+
 fn check_events(events: &AwaitDefinition, at: &Path, problems: &mut Problems) {
     let ways = [
         events.event.is_some(),
@@ -203,6 +252,9 @@ fn check_events(events: &AwaitDefinition, at: &Path, problems: &mut Problems) {
     }
     if events.within == Millis(0) {
         problems.add(at.key("within"), "no time is no wait: remove the step");
+    }
+    if let Some(decision) = &events.decision {
+        check_decision(events, decision, &at.key("decision"), problems);
     }
     let all = events.events();
     if all.len() > MAX_EVENTS {

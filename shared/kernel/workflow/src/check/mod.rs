@@ -30,6 +30,10 @@ pub use crate::problem::{Problem, TextPosition};
 pub const MAX_STEPS: usize = 32;
 /// Most events that one step may wait for, inclusive.
 pub const MAX_EVENTS: usize = 8;
+/// Most names of those who may decide, inclusive; of those to whom a decision is escalated, as many again.
+pub const MAX_DECIDERS: usize = 16;
+/// Most times that a decision is asked for again, inclusive.
+pub const MAX_REMINDERS: u64 = 100;
 /// Most child orders that one step may run, inclusive.
 pub const MAX_INSTANCES: usize = 500;
 /// Most codes of failures for which one policy says what follows, inclusive.

@@ -2,10 +2,11 @@
 
 use serde_json::Value;
 
+use crate::details::DetailsSchema;
 use crate::model::{AwaitDefinition, EventDefinition, OtherwiseDefinition, TimerDefinition};
 use crate::moment::zone;
 use crate::variables::Variables;
-use crate::workflow::{Await, AwaitedEvent, Otherwise, Timer};
+use crate::workflow::{Await, AwaitedEvent, Decision, Otherwise, Timer};
 
 /// Compiles a wait for a moment.
 pub(super) fn timer(written: &TimerDefinition, variables: &Variables<'_>) -> Result<Timer, String> {
@@ -38,6 +39,15 @@ pub(super) fn events(
             .as_deref()
             .map(|condition| variables.bare(condition))
             .transpose()?,
+        decision: written.decision.as_ref().map(|decision| Decision {
+            by: decision.by.clone(),
+            form: decision.form.as_ref().map(DetailsSchema::new),
+            remind: decision.remind,
+            escalate: decision
+                .escalate
+                .as_ref()
+                .map(|later| (later.after, later.to.clone())),
+        }),
         within: written.within,
         otherwise: match written.otherwise {
             Some(OtherwiseDefinition::Continue) => Otherwise::Continue,

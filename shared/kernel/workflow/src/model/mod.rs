@@ -22,8 +22,8 @@ pub use service::{
     KeyForm, Method, ServiceDefinition, TypesDefinition,
 };
 pub use waits::{
-    AwaitDefinition, EventDefinition, FinishesLaterDefinition, OtherwiseDefinition, PollDefinition,
-    TimerDefinition,
+    AwaitDefinition, DecisionDefinition, EscalationDefinition, EventDefinition,
+    FinishesLaterDefinition, OtherwiseDefinition, PollDefinition, TimerDefinition,
 };
 
 /// A workflow definition as written.

@@ -1,7 +1,7 @@
 //! The authored form of steps that wait, and of work that a service finishes later.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::duration::Millis;
 
@@ -45,11 +45,46 @@ pub struct AwaitDefinition {
     /// when the time is over, but for `continue`: then it is the default. Absent: nothing that comes is a failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fails_when: Option<String>,
+    /// With `event`: it is a person's decision. Absent: whoever may send events may send it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<DecisionDefinition>,
     /// How long the step waits at most, from when it begins; at most 366 days.
     pub within: Millis,
     /// What is done if the time is over. Absent: `compensate` before the point of no return, `error` from there on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub otherwise: Option<OtherwiseDefinition>,
+}
+
+/// A person's decision that a step waits for. What it brings is the step's output, with `by`, the name of who has decided.
+/// The application gets the status `decision-asked` when the wait begins.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "load", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct DecisionDefinition {
+    /// Who may decide: names of users or of tokens, at most 16. Absent: whoever may act on orders.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by: Vec<String>,
+    /// What the decision has to bring: a JSON Schema, draft 2020-12, at most 32 KiB, with references to its own parts
+    /// alone. The console shows it as a form. Absent: anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub form: Option<Map<String, Value>>,
+    /// How often the status is sent again while nobody decides; at most 100 times in `within`. Absent: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remind: Option<Millis>,
+    /// Who may decide, too, once nobody has for some time. The status is sent again then. Absent: nobody.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub escalate: Option<EscalationDefinition>,
+}
+
+/// Who may decide later.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "load", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct EscalationDefinition {
+    /// How long after the wait has begun; less than `within`.
+    pub after: Millis,
+    /// Names, at most 16.
+    pub to: Vec<String>,
 }
 
 impl AwaitDefinition {

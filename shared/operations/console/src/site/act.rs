@@ -209,6 +209,7 @@ fn request(form: &Params) -> Result<ActOnOrders, Problem> {
             newer_than: form.said("filter_newer_than"),
             error: form.said("filter_error"),
             parent: form.said("filter_parent"),
+            event: form.said("filter_event"),
             id: form.said("filter_id"),
         }),
         limit: None,
@@ -242,7 +243,7 @@ fn resolved(form: &Params) -> Option<u32> {
 }
 
 /// The fields of a dry run that its confirmation sends again.
-const AGAIN: [&str; 26] = [
+const AGAIN: [&str; 27] = [
     "scope",
     "seen",
     "act",
@@ -265,6 +266,7 @@ const AGAIN: [&str; 26] = [
     "filter_newer_than",
     "filter_error",
     "filter_parent",
+    "filter_event",
     "filter_id",
     "orders",
     "stop_share",

@@ -84,6 +84,10 @@ fn fits(view: &View) -> String {
             .parent
             .as_ref()
             .map(|id| format!("child orders of {id}")),
+        filter
+            .event
+            .as_ref()
+            .map(|event| format!("wait for {event}")),
         filter.id.as_ref().map(|id| format!("{id:?} in the id")),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();

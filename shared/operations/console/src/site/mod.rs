@@ -6,6 +6,7 @@ mod alerts;
 mod bars;
 mod campaigns;
 mod causes;
+mod decision;
 mod downstreams;
 mod graph;
 mod layout;
@@ -91,7 +92,7 @@ impl Visit<'_> {
 }
 
 /// Paths of the pages below the root, with the fields of what they show in braces.
-const PATHS: [&str; 19] = [
+const PATHS: [&str; 20] = [
     "",
     "/",
     "/assets/{name}",
@@ -101,6 +102,7 @@ const PATHS: [&str; 19] = [
     "/causes",
     "/orders",
     "/orders/{id}",
+    "/orders/{id}/decide",
     "/campaigns",
     "/campaigns/{id}",
     "/campaigns/{id}/{change}",
@@ -302,6 +304,9 @@ async fn act(
             .await
             .map(PageOutcome::Moved),
         ("/act", []) => act::orders(visit, form).await.map(PageOutcome::Shown),
+        ("/orders/{id}/decide", [id]) => decision::decide(visit, id, form)
+            .await
+            .map(PageOutcome::Moved),
         ("/campaigns/{id}/{change}", [id, what @ ("stop" | "resume")]) => {
             let at = campaigns::act(visit, (id, what), form).await;
             at.map(PageOutcome::Moved)

@@ -15,7 +15,7 @@ use triad_operator::order::TraceView;
 use triad_operator::timeline::{attempt, calls_in_words, gaps, timeline};
 use triad_workflow::SearchKey;
 
-use super::{Visit, act, bars, graph, layout::Page, orders, text};
+use super::{Visit, act, bars, decision, graph, layout::Page, orders, text};
 
 /// Text in place of a hidden value.
 const HIDDEN: &str = "(hidden)";
@@ -40,6 +40,7 @@ pub(super) async fn page(visit: &Visit<'_>) -> Result<Page, Problem> {
         h1 { "Order " (order.id) }
         (facts(order, found.trace_url.as_ref()))
         (what_next(&next))
+        @if let Ok(workflow) = &workflow { (decision::forms(visit, order, workflow)) }
         h2 { "Workflow" }
         @match &workflow {
             Ok(workflow) => (graph::of_order(workflow, order)),

@@ -53,6 +53,7 @@ fn filter_form(visit: &Visit<'_>) -> Markup {
                     label { "Newer than" input name="newer_than" value=(said("newer_than")) placeholder="1d" size="6"; }
                     label { "In the error" input name="error" value=(said("error")); }
                     label { "Child orders of" input name="parent" value=(said("parent")); }
+                    label { "Wait for the event" input name="event" value=(said("event")); }
                     label { "In the id" input name="id" value=(said("id")); }
                     button type="submit" { "Show" }
                 }

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use triad_core::received::{EventMessage, Incoming, NotAnEvent, ReceivedEvent};
-use triad_core::{Envelope, Order, OrderId, ProcessState, StepState, topics};
+use triad_core::{Envelope, Order, OrderId, ProcessState, StepState, Timestamp, topics};
 use triad_runtime::{Bus, StateStore};
-use triad_workflow::{StepKind, Workflow};
+use triad_workflow::{Decision, Millis, StepKind, Workflow};
 
 use super::local::{Execute, Installation, Local};
 use super::{Caller, Problem, plain_form};
@@ -28,6 +28,9 @@ pub struct SendEvent {
     /// What the event brings, at most 8 KiB of JSON; null where it is left out.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub data: Value,
+    /// Who sends it, where the caller has no name of its own; at most 128 bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
 }
 
 /// An event that was sent.
@@ -54,19 +57,41 @@ impl Execute for SendEvent {
         on: &Local<I>,
         caller: &Caller,
     ) -> Result<EventSent, Problem> {
-        on.may_act(caller)?;
-        let event = self.read()?;
+        let event = self.read(caller)?;
         let order = order(on, &event.order_id).await?;
+        let workflow = definition::pinned(on.store(), &order.workflow).await?;
+        let decision = asked_for(&order, &workflow, &event.event);
+        let now = on.moment();
+        let refusal = decision.and_then(|(decision, since)| {
+            let waited = since.map_or(Millis(0), |since| now.since(since));
+            let by = event.by.as_deref();
+            let why = decision.refusal(by, &event.data, waited)?;
+            Some((why, decision.may_be_by(by, waited)))
+        });
+        // Who is named for a decision needs no further right.
+        let is_named = decision.is_some_and(|(decision, _)| !decision.by.is_empty());
+        if !is_named || refusal.is_some() {
+            on.may_act(caller)?;
+        }
+        on.may_change()?;
         let is_same = |had: &triad_core::received::KeptEvent| {
             (&had.event, &had.id) == (&event.event, &event.id)
         };
         let is_repeated = order.events.iter().any(is_same);
         if !is_repeated {
-            let workflow = definition::pinned(on.store(), &order.workflow).await?;
             can_be_taken(&order, &workflow, &event.event)?;
+            match refusal {
+                None => {}
+                Some((why, true)) => return Err(Problem::new(422, "does-not-fit", why)),
+                Some((why, false)) => return Err(Problem::new(403, "may-not-decide", why)),
+            }
             let topic = topics::EVENTS.to_owned();
             let (key, id) = (event.order_id.as_str(), event.id.clone());
             let message = Envelope::event(topic, key, &event.event, id, None, &event.data);
+            let message = match &event.by {
+                Some(name) => message.sent_by(name),
+                None => message,
+            };
             send(on, message).await?;
             tracing::info!(order = %event.order_id, event = %event.event, by = caller.name, "an event was sent");
         }
@@ -81,9 +106,10 @@ impl Execute for SendEvent {
 
 impl SendEvent {
     /// Reads the event by the rules of the topic.
-    fn read(&self) -> Result<ReceivedEvent, Problem> {
+    fn read(&self, caller: &Caller) -> Result<ReceivedEvent, Problem> {
         let value = serde_json::json!({
             "order_id": self.id, "event": self.event, "id": self.event_id, "data": self.data,
+            "by": caller.named(&self.by)?,
         });
         match read(&value, &format!("{}\n{}", self.event, self.data))? {
             Incoming::Event(event) => Ok(*event),
@@ -162,6 +188,25 @@ fn can_be_taken(order: &Order, workflow: &Workflow, event: &str) -> Result<(), P
         ),
     };
     Err(Problem::new(422, "event-not-awaited", text))
+}
+
+/// The decision of this name that the order's first step that is not done waits for, or will; and since when it does.
+#[must_use]
+pub fn asked_for<'a>(
+    order: &Order,
+    workflow: &'a Workflow,
+    event: &str,
+) -> Option<(&'a Decision, Option<Timestamp>)> {
+    let mut steps = order.steps.iter().zip(&workflow.steps);
+    steps.find_map(|(record, step)| {
+        let StepKind::Await(wait) = &step.kind else {
+            return None;
+        };
+        let is_it = wait.events.iter().any(|awaited| awaited.event == event);
+        let decision = wait.decision.as_ref();
+        let decision = decision.filter(|_| is_it && !record.state.is_done())?;
+        Some((decision, record.state.parked_since()))
+    })
 }
 
 /// Puts a message on the topic `events`.

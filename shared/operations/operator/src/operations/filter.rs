@@ -50,6 +50,10 @@ pub struct OrderFilter {
     #[cfg_attr(feature = "cli", arg(long, value_name = "ORDER"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
+    /// Orders that wait for this event.
+    #[cfg_attr(feature = "cli", arg(long, value_name = "EVENT"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event: Option<String>,
     /// Orders with this text in their id.
     #[cfg_attr(feature = "cli", arg(long = "id", value_name = "TEXT"))]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -67,7 +71,7 @@ fn bad(text: String) -> Problem {
 
 impl OrderFilter {
     /// The names of its fields.
-    pub const NAMES: [&str; 9] = [
+    pub const NAMES: [&str; 10] = [
         "search",
         "state",
         "cause",
@@ -76,6 +80,7 @@ impl OrderFilter {
         "newer_than",
         "error",
         "parent",
+        "event",
         "id",
     ];
 
@@ -91,6 +96,7 @@ impl OrderFilter {
             "newer_than" => &self.newer_than,
             "error" => &self.error,
             "parent" => &self.parent,
+            "event" => &self.event,
             "id" => &self.id,
             _ => &None,
         })
@@ -144,6 +150,7 @@ impl OrderFilter {
             newer_than: span("newer_than", &self.newer_than)?,
             error: self.error(hidden)?,
             parent: said(&self.parent).map(|id| id.trim().to_owned()),
+            event: said(&self.event).map(|event| event.trim().to_owned()),
             id: said(&self.id).map(|text| text.trim().to_owned()),
         })
     }

@@ -164,13 +164,19 @@ impl<I: Installation> Local<I> {
 
     /// Refuses the caller unless its role and the settings allow acts.
     pub(super) fn may_act(&self, caller: &Caller) -> Result<(), Problem> {
-        if self.settings.read_only {
-            let text = "this installation is read-only here: every act is refused";
-            return Err(Problem::forbidden("read-only", text));
-        }
+        self.may_change()?;
         if caller.role < Role::Operate {
             let text = "this role permits only reading: the role operate is needed";
             return Err(Problem::forbidden("role", text));
+        }
+        Ok(())
+    }
+
+    /// Refuses every caller if the settings allow no acts.
+    pub(super) fn may_change(&self) -> Result<(), Problem> {
+        if self.settings.read_only {
+            let text = "this installation is read-only here: every act is refused";
+            return Err(Problem::forbidden("read-only", text));
         }
         Ok(())
     }

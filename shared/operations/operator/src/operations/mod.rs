@@ -309,6 +309,23 @@ pub(crate) const fn only_tried() -> bool {
     true
 }
 
+impl Caller {
+    /// The name of the caller, or the one that a caller without a name gives in `by`; `None` if there is neither.
+    ///
+    /// # Errors
+    /// [`Problem`] `bad-by` if the two are not the same.
+    pub(crate) fn named<'a>(&'a self, by: &'a Option<String>) -> Result<Option<&'a str>, Problem> {
+        let by = filter::said(by).map(str::trim);
+        match (self.name.as_deref(), by) {
+            (Some(name), Some(by)) if name != by => {
+                let text = "the operator's name comes from the token or the proxy: leave `by` out";
+                Err(Problem::bad("bad-by", text))
+            }
+            (name, by) => Ok(name.or(by)),
+        }
+    }
+}
+
 /// Who acts and why, in every act.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "cli", derive(clap::Args))]
@@ -328,19 +345,9 @@ impl Reason {
     /// # Errors
     /// [`Problem`] `bad-by` or `bad-why`.
     pub(crate) fn of(&self, caller: &Caller) -> Result<OperatorAct, Problem> {
-        let by = filter::said(&self.by).map(str::trim);
-        let by = match (&caller.name, by) {
-            (Some(name), None) => name,
-            (Some(name), Some(by)) if name == by => name,
-            (Some(_), Some(_)) => {
-                let text = "the operator's name comes from the token or the proxy: leave `by` out";
-                return Err(Problem::bad("bad-by", text));
-            }
-            (None, Some(by)) => by,
-            (None, None) => {
-                let text = "the operator's name is unknown: give it in `by`";
-                return Err(Problem::bad("bad-by", text));
-            }
+        let Some(by) = caller.named(&self.by)? else {
+            let text = "the operator's name is unknown: give it in `by`";
+            return Err(Problem::bad("bad-by", text));
         };
         match self.why.trim() {
             "" => Err(Problem::bad("bad-why", "say why this is done, in `why`")),

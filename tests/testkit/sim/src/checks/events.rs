@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 use triad_core::message::AlertKind;
-use triad_core::order::IncidentKind;
+use triad_core::order::{Incident, IncidentKind};
 use triad_core::received::KeptEvent;
 use triad_core::{Order, ProcessState, StepState, topics};
 use triad_workflow::{StepKind, Workflow};
@@ -18,11 +18,15 @@ use crate::world::State;
 /// `crate::definitions`. Written here once more, because the production code is checked against it.
 const MATCHED: (&str, &str) = ("sale", "sum");
 
+/// After what time a decision may be made by "bob"; as in `crate::definitions`.
+const ESCALATED_MS: u64 = 9_000;
+
 impl State {
     /// Checks what a write does to the waits of an order.
     pub(crate) fn check_events(&mut self, before: &Order, after: &Order, workflow: &Workflow) {
         self.reach_events(before, after);
         self.remember_unused(before, after);
+        self.check_decisions(before, after);
         let is_new = before.state.name() != after.state.name();
         let code = after.state.cause().map(|cause| cause.code.as_str());
         if is_new && code == Some("event-fails") {
@@ -63,6 +67,26 @@ impl State {
             there.len() < needed,
             || format!("{}: {id} has {:?}", before.id, before.events),
         );
+    }
+
+    /// Who decides is named for it, or is somebody to whom it was escalated after [`ESCALATED_MS`].
+    fn check_decisions(&mut self, before: &Order, after: &Order) {
+        let is_decided = |line: &&Incident| line.what == IncidentKind::Decided;
+        let known = before.incidents.iter().filter(is_decided).count();
+        for line in after.incidents.iter().filter(is_decided).skip(known) {
+            let by = line.act.as_ref().map(|act| act.by.as_str());
+            let mut steps = before.steps.iter();
+            let step = steps.find(|step| Some(&step.step) == line.step.as_ref());
+            let since = step.and_then(|step| step.state.parked_since());
+            let waited = since.map_or(0, |since| line.at.since(since).0);
+            if by == Some("bob") {
+                self.kernel.coverage.reach("saw: escalated decision");
+            }
+            let may = by == Some("ann") || by == Some("bob") && waited >= ESCALATED_MS;
+            self.kernel.check("who-decides-may-decide", may, || {
+                format!("{}: {line:?} after {waited}", after.id)
+            });
+        }
     }
 
     /// G6: remembers that events which came and are not used require an alert, once the order does not go forward.
@@ -122,6 +146,12 @@ impl State {
             if ended && !has {
                 coverage.reach("saw: wait over");
             }
+            let ends = (was.state.parked_since(), was.state.parked_until());
+            let still = (is.state.parked_since(), is.state.parked_until());
+            let is_asked_again = ends.0 == still.0 && ends.1 < still.1;
+            if is_asked_again && is.children.is_none() && is.in_progress.is_none() {
+                coverage.reach("saw: decision asked for again");
+            }
         }
     }
 }
@@ -156,11 +186,9 @@ fn reach_later(coverage: &mut Coverage, before: &Order, after: &Order) {
 /// Whether an event fulfils the condition of its step.
 fn fits(workflow: &Workflow, event: &KeptEvent, details: &Value) -> bool {
     let (name, field) = MATCHED;
-    workflow.name.as_str() != name
-        || event
-            .data
-            .as_ref()
-            .is_some_and(|data| data["sum"] == details[field])
+    let is_decision = event.by.as_deref() == Some("ann");
+    let mut data = event.data.iter();
+    workflow.name.as_str() != name || is_decision && data.any(|data| data["sum"] == details[field])
 }
 
 /// An event is in its order's record, or in the topic of dead letters; one that was given up with its order is gone

@@ -524,6 +524,7 @@ impl State {
                 Is::CompensationRetried => "operator: retry-compensation",
                 Is::Closed => "operator: close",
                 Is::Amended => "operator: amend",
+                Is::Decided => "incident: decided",
                 Is::Paused => "operator: pause",
                 Is::Resumed => "operator: resume",
                 Is::Resolved => "operator: resolve",

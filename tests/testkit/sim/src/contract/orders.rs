@@ -144,6 +144,7 @@ pub(super) fn with_output(order: &Order, bytes: usize) -> Order {
             id: "e-1".to_owned(),
             at: Timestamp(1_550),
             step: None,
+            by: Some("ann".to_owned()),
             data: Some(json!({"n": 9.80})),
         }],
         amendment: Some(json!({"to": {"city": "Lyon"}, "gift": null, "sum": 9.80})),

@@ -3,16 +3,16 @@
 use std::slice;
 
 use serde_json::{Map, Value, json};
-use triad_workflow::{Await, Expression, Step, StepIndex, StepKind};
+use triad_workflow::{Await, Decision, Expression, Millis, Step, StepId, StepIndex, StepKind};
 
-use super::super::{Decision, Draft, Reason, next_version_by_event};
+use super::super::{Decision as Decided, Draft, Reason, next_version_by_event};
 use super::ended;
 use crate::context::{Context, NeedsDetails};
 use crate::failure::{Failure, FailureKind};
 use crate::ids::Timestamp;
 use crate::input;
 use crate::message::AlertKind;
-use crate::order::Order;
+use crate::order::{Incident, IncidentKind, OperatorAct, Order};
 use crate::outbox::Emission;
 use crate::received::{KeptEvent, MAX_KEPT, ReceivedEvent};
 use crate::step::StepState;
@@ -51,7 +51,7 @@ pub(in super::super) fn take(
             continue;
         }
         is_awaited = true;
-        if let Some(output) = collect(ctx, &mut next, index, wait)? {
+        if let Some(output) = collect(ctx, &mut next, index, wait, now)? {
             let goes_on = ended(ctx, &mut next, index, output, now)?;
             return Ok(match goes_on {
                 true => Taken::WaitIsOver(next),
@@ -81,12 +81,12 @@ pub(in super::super) fn keep_unread(
     order: &Order,
     received: &ReceivedEvent,
     now: Timestamp,
-) -> Decision {
+) -> Decided {
     if is_repeated(order, received) {
-        return Decision::Ignore(Reason::Repeated);
+        return Decided::Ignore(Reason::Repeated);
     }
     if is_full(order) {
-        return Decision::Ignore(Reason::TooManyEvents);
+        return Decided::Ignore(Reason::TooManyEvents);
     }
     let mut next = next_version_by_event(order);
     next.events.push(kept(received, now));
@@ -108,6 +108,7 @@ pub(super) fn collect(
     order: &mut Draft,
     index: StepIndex,
     wait: &Await,
+    now: Timestamp,
 ) -> Result<Option<Value>, NeedsDetails> {
     let id = order.steps[index].step.clone();
     for at in 0..order.events.len() {
@@ -115,16 +116,26 @@ pub(super) fn collect(
         let has = |e: &KeptEvent| {
             e.step.as_ref() == Some(&id) && e.data.is_some() && e.event == event.event
         };
-        if event.step.is_some() || order.events.iter().any(has) || !fits(ctx, order, wait, event)? {
+        let since = order.steps[index].state.parked_since();
+        let waited = since.map_or(Millis(0), |since| now.since(since));
+        if event.step.is_some()
+            || order.events.iter().any(has)
+            || !fits(ctx, order, wait, event, waited)?
+        {
             continue;
         }
         let event = &mut order.events[at];
         event.step = Some(id.clone());
         if !wait.needs_all {
-            let data = event.data.take().unwrap_or_default();
+            let mut data = event.data.take().unwrap_or_default();
+            let by = event.by.take();
+            if wait.decision.is_some() {
+                decided(order, &id, by, &mut data, now);
+                return Ok(Some(data));
+            }
             return Ok(Some(match wait.is_single {
                 true => data,
-                false => json!({"event": event.event, "data": data}),
+                false => json!({"event": order.events[at].event, "data": data}),
             }));
         }
     }
@@ -137,6 +148,23 @@ pub(super) fn collect(
         .map(|e| (e.event.clone(), e.data.take().unwrap_or_default()))
         .collect();
     Ok(Some(brought.into()))
+}
+
+/// Writes into the timeline who has decided and why, and into what the decision brings, who.
+fn decided(order: &mut Draft, step: &StepId, by: Option<String>, data: &mut Value, now: Timestamp) {
+    let by = by.unwrap_or_else(|| "unknown".to_owned());
+    let why = ["why", "reason"]
+        .iter()
+        .find_map(|key| data.get(key)?.as_str());
+    let act = OperatorAct::new(&by, why.unwrap_or_default());
+    order.note(Incident {
+        step: Some(step.clone()),
+        act: Some(act),
+        ..Incident::new(IncidentKind::Decided, now)
+    });
+    if let Value::Object(fields) = data {
+        fields.insert("by".to_owned(), by.into());
+    }
 }
 
 /// Whether what has come is a failure of the step. A condition that has no value does not hold.
@@ -187,15 +215,20 @@ fn fits(
     order: &Order,
     wait: &Await,
     event: &KeptEvent,
+    waited: Millis,
 ) -> Result<bool, NeedsDetails> {
     let mut events = wait.events.iter();
     let Some(awaited) = events.find(|awaited| awaited.event == event.event) else {
         return Ok(false);
     };
+    let data = event.data.clone().unwrap_or_default();
+    let refusal = |decision: &Decision| decision.refusal(event.by.as_deref(), &data, waited);
+    if wait.decision.as_ref().and_then(refusal).is_some() {
+        return Ok(false);
+    }
     let Some(condition) = &awaited.matches else {
         return Ok(true);
     };
-    let data = event.data.clone().unwrap_or_default();
     holds(ctx, order, condition, &data)
 }
 
@@ -224,6 +257,7 @@ fn kept(received: &ReceivedEvent, now: Timestamp) -> KeptEvent {
         at: now,
         step: None,
         data: Some(received.data.clone()),
+        by: received.by.clone(),
     }
 }
 

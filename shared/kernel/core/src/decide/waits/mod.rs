@@ -9,11 +9,12 @@ mod timer;
 use serde_json::Value;
 use triad_workflow::{Otherwise, StepIndex, StepKind};
 
-use super::{Draft, give_up, next_position, push_step_completed, undefined};
+use super::{Draft, give_up, next_position, push_of_step, push_step_completed, undefined};
 use crate::context::{Context, NeedsDetails};
 use crate::failure::{Failure, FailureKind};
 use crate::ids::{Attempt, Timestamp};
-use crate::order::{Incident, IncidentKind};
+use crate::order::{Incident, IncidentKind, Order};
+use crate::status::Status;
 use crate::step::{StepState, Work};
 
 pub(super) use events::{Taken, keep_unread, take, tell_unused, too_late};
@@ -28,36 +29,88 @@ pub(super) fn begin(
     now: Timestamp,
 ) -> Result<bool, NeedsDetails> {
     let kind = &ctx.workflow.steps[index].kind;
-    let until = match kind {
+    let ends = match kind {
         StepKind::Timer(timer) => timer::until(ctx, order, timer, now)?,
         StepKind::Await(wait) => Ok(now.plus(wait.within)),
         // These are no waits: `forward::start` makes the request of a call, and `children` the orders of a run.
         StepKind::Call(_) | StepKind::Run(_) => return Ok(true),
     };
-    let until = match until {
-        Ok(until) => until,
+    let ends = match ends {
+        Ok(ends) => ends,
         Err(error) => {
             undefined(ctx, order, index, &error, now)?;
             return Ok(false);
         }
     };
+    let until = next_look(kind, now, ends, now);
     order.steps[index].state = StepState::Acting(Work::Parked {
         attempt: last.next(),
         since: now,
         until,
+        ends: (until < ends).then_some(ends),
         events: match kind {
             StepKind::Await(wait) => wait.events.iter().map(|e| e.event.clone()).collect(),
             StepKind::Timer(_) | StepKind::Call(_) | StepKind::Run(_) => Vec::new(),
         },
     });
     let output = match kind {
-        StepKind::Await(wait) => events::collect(ctx, order, index, wait)?,
+        StepKind::Await(wait) => {
+            let output = events::collect(ctx, order, index, wait, now)?;
+            if output.is_none() && wait.decision.is_some() {
+                push_of_step(order, index, Status::DecisionAsked, now);
+            }
+            output
+        }
         _ => (until <= now).then_some(Value::Null),
     };
     match output {
         Some(output) => ended(ctx, order, index, output, now),
         None => Ok(true),
     }
+}
+
+/// When the Supervisor looks at a wait that began at `since`: at its end, or before it when a decision is to be asked for
+/// again.
+fn next_look(kind: &StepKind, since: Timestamp, ends: Timestamp, now: Timestamp) -> Timestamp {
+    let (waited, within) = (now.since(since), ends.since(since));
+    match kind {
+        StepKind::Await(wait) => match &wait.decision {
+            Some(decision) => since.plus(decision.asked_again(waited, within)),
+            None => ends,
+        },
+        StepKind::Timer(_) | StepKind::Call(_) | StepKind::Run(_) => ends,
+    }
+}
+
+/// Asks once more for the decision that a step waits for. False if its time is over.
+pub(super) fn asks_again(
+    ctx: &Context<'_>,
+    order: &mut Order,
+    index: StepIndex,
+    now: Timestamp,
+) -> bool {
+    let Some(Work::Parked {
+        since, until, ends, ..
+    }) = order.steps[index].state.work_mut()
+    else {
+        return false;
+    };
+    let Some(end) = *ends else {
+        return false;
+    };
+    *until = next_look(
+        &ctx.workflow.steps[index].kind,
+        *since,
+        end,
+        now.max(*until),
+    );
+    if *until >= end {
+        *ends = None;
+    }
+    if !order.outbox.is_full() {
+        push_of_step(order, index, Status::DecisionAsked, now);
+    }
+    true
 }
 
 /// Ends a wait for which everything has come. False if that is a failure of the step, which was given up.
