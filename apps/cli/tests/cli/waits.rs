@@ -58,18 +58,42 @@ async fn the_example_waits_for_decisions_which_come_from_the_shell_and_over_http
     assert!(listed.contains("the event decided"), "{listed}");
 
     let decided = ["signal", "A-2", "decided", "--id", "d-17", "--input"];
-    let yes = [&decided[..], &[r#"{"decision": "yes", "by": "ann"}"#]].concat();
+    let signal =
+        |by: &'static str, data: &'static str| [&decided[..], &[data, "--by", by]].concat();
+    let yes = signal("ann", r#"{"decision": "yes", "why": "known for years"}"#);
+    for (refused, why) in [
+        (
+            signal("eve", r#"{"decision": "yes"}"#),
+            "eve may not decide; ann, bob may",
+        ),
+        (signal("ann", r#"{"decision": "perhaps"}"#), "decision"),
+    ] {
+        let told = dev.triad(&refused).await.ended(1).err;
+        assert!(told.contains(why), "{told}");
+    }
     let sent = dev.triad(&yes).await.good().out;
     assert_eq!(sent, "A-2: the event decided (d-17) is sent\n");
-    let no = json!({"event": "decided", "data": {"decision": "no", "by": "bob"}});
-    let (status, answer) = post(&dev, "v1/orders/A-3/events", no).await;
-    assert_eq!((status, &answer["order_id"]), (202, &json!("A-3")));
+    let no = json!({"event": "decided", "data": {"decision": "no"}});
+    let (status, answer) = post(&dev, "v1/orders/A-3/events", no.clone()).await;
+    assert_eq!((status, &answer["code"]), (403, &json!("may-not-decide")));
+    let mut of_bob = no;
+    of_bob["by"] = json!("bob");
+    let (status, answer) = post(&dev, "v1/operate/orders/A-3/events", of_bob).await;
+    assert_eq!((status, &answer["order_id"]), (200, &json!("A-3")));
 
     let ended = dev.all_finished(3).await;
     let states = ["A-1", "A-2", "A-3"].map(|id| state(&ended, id));
     assert_eq!(states, ["Processed", "Processed", "Compensated"]);
     let shown = dev.triad(&["get", "A-2", "--inputs"]).await.good().out;
-    assert!(shown.contains("ann"), "who decided is shown: {shown}");
+    let line = "decided by ann: known for years";
+    assert!(shown.contains(line), "who decided and why: {shown}");
+    let statuses = read_all(&dev.kafka, &["status"]).await;
+    let asked = |record: &String| record.contains("decision-asked");
+    assert_eq!(
+        statuses.iter().filter(|r| asked(r)).count(),
+        2,
+        "{statuses:?}"
+    );
     let again = dev.triad(&yes).await.good().out;
     assert_eq!(again, "A-2: has had the event decided (d-17) before\n");
     let total = dev.ledger().await.summary.total;

@@ -1,6 +1,7 @@
 //! Steps that wait, for a moment or for events: what is taken, and what is refused with which words.
 #![cfg(feature = "load")]
 
+use serde_json::json;
 use triad_workflow::{Above, Limits, Millis, Otherwise, StepKind, Timer, Workflow, load};
 
 fn workflow(step: &str, after: &str) -> Result<Workflow, Vec<String>> {
@@ -177,6 +178,78 @@ fn a_timer_that_is_none_is_refused() {
         "there is no such step",
     );
     refused("{id: b, wait: {for: 400d}}", "is longer than 366 days");
+}
+
+#[test]
+fn a_decision_says_who_may_make_it_with_what_and_when_it_is_asked_for_again() {
+    let workflow = sound(
+        "{id: b, await: {event: x, within: 10d, decision: {by: [ann], remind: 2d, escalate: {after: 3d, to: [bob]}, form: {required: [ok]}}}}",
+    );
+    let StepKind::Await(wait) = &workflow.steps[1].kind else {
+        panic!("it waits");
+    };
+    let decision = wait.decision.as_ref().expect("a decision");
+    let day = |n: u64| Millis(n * 24 * 3_600_000);
+    let ok = json!({"ok": true});
+    let refusals = [
+        (Some("ann"), &ok, 0),
+        (Some("bob"), &ok, 0),
+        (Some("bob"), &ok, 3),
+        (None, &ok, 5),
+        (Some("ann"), &json!({}), 0),
+    ]
+    .map(|(name, data, waited)| {
+        decision
+            .refusal(name, data, day(waited))
+            .unwrap_or_default()
+    });
+    assert_eq!(
+        refusals,
+        [
+            "",
+            "bob may not decide; ann may",
+            "",
+            "nobody may not decide; ann, bob may",
+            "data has no \"ok\"",
+        ]
+    );
+    let mut waited = day(0);
+    let mut asked = Vec::new();
+    while waited < day(10) {
+        waited = decision.asked_again(waited, wait.within);
+        asked.push(waited.0 / day(1).0);
+    }
+    assert_eq!(asked, [2, 3, 4, 6, 8, 10]);
+}
+
+#[test]
+fn decisions_that_cannot_be_are_refused() {
+    for (decision, part) in [
+        ("{bi: [ann]}", "unknown key"),
+        ("{by: ann}", "has to be a list"),
+        ("{by: [\"\"]}", "has to have at most 16 names"),
+        ("{remind: 1m}", "is more than 100 times in"),
+        (
+            "{by: [ann], escalate: {after: 10d, to: [bob]}}",
+            "is not before the end",
+        ),
+        ("{by: [ann], escalate: {to: [bob]}}", "`after` is missing"),
+        ("{escalate: {after: 1d, to: [bob]}}", "adds nobody"),
+        ("{form: {type: nothing}}", "decision.form"),
+        (
+            "{form: {properties: {a: {$ref: \"#/b\"}}}}",
+            "decision.form",
+        ),
+    ] {
+        refused(
+            &format!("{{id: b, await: {{event: x, within: 10d, decision: {decision}}}}}"),
+            part,
+        );
+    }
+    refused(
+        "{id: b, await: {first_of: [{event: x}], within: 1h, decision: {by: [ann]}}}",
+        "is about one event",
+    );
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod acts;
 mod campaigns;
 mod common;
+mod decision;
 mod open_api;
 mod pages;
 mod traces;
