@@ -231,6 +231,7 @@ mod tests {
                 id: "e-1".into(),
                 at: Timestamp(2_000),
                 step: None,
+                by: None,
                 data: Some(json!({"amount": 9.80})),
             }],
             amendment: Some(json!({"to": {"city": "Lyon"}, "gift": null, "sum": 9.80})),

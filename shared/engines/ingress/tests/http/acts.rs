@@ -251,6 +251,7 @@ async fn keep_event(world: &World, order: &str) {
         id: sent.json()["event_id"].as_str().unwrap().to_owned(),
         at: SystemClock.now(),
         step: None,
+        by: None,
         data: Some(json!({"sum": 5})),
     });
     world.write(next, before).await;

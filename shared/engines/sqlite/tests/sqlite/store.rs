@@ -720,6 +720,7 @@ fn with_event(order: &mut Order) {
         id: "e-1".into(),
         at: Timestamp(1),
         step: None,
+        by: None,
         data: Some(json!(7)),
     });
 }
