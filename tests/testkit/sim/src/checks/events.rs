@@ -6,10 +6,11 @@ use serde_json::Value;
 use triad_core::message::AlertKind;
 use triad_core::order::{Incident, IncidentKind};
 use triad_core::received::KeptEvent;
-use triad_core::{Order, ProcessState, StepState, topics};
+use triad_core::{Order, ProcessState, StepState, Work, topics};
 use triad_workflow::{StepKind, Workflow};
 
 use super::findings::Findings;
+use crate::definitions::TIMING;
 use crate::kernel::Coverage;
 use crate::scenario::SentEvent;
 use crate::world::State;
@@ -40,6 +41,16 @@ impl State {
             return;
         };
         self.kernel.coverage.reach("saw: event did not come");
+        let mut steps = before.steps.iter().filter(|step| step.step == id);
+        let ends = steps.find_map(|step| match step.state.work()? {
+            Work::Parked { until, ends, .. } => Some(ends.unwrap_or(*until)),
+            _ => None,
+        });
+        let now = self.kernel.now + TIMING.skew.0;
+        let is_over = ends.is_none_or(|ends| ends.0 <= now);
+        self.kernel.check("a-wait-lasts-until-its-end", is_over, || {
+            format!("{}: {id} at {now}, and it ends at {ends:?}", before.id)
+        });
         let Some(StepKind::Await(wait)) =
             workflow.steps.iter().find(|s| s.id == id).map(|s| &s.kind)
         else {
