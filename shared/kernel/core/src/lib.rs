@@ -9,6 +9,7 @@
 
 pub mod agent;
 pub mod amend;
+mod application_act;
 pub mod attention;
 mod beside;
 pub mod breaker;

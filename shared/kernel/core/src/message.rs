@@ -99,7 +99,7 @@ impl Envelope {
         self
     }
 
-    /// The same event, sent by somebody: the attribute `by` of a CloudEvent.
+    /// The same event with the name of its sender: the attribute `by` of a CloudEvent.
     #[must_use]
     pub fn sent_by(mut self, name: &str) -> Self {
         let by = Some(name.as_bytes().to_vec());
@@ -361,9 +361,9 @@ pub struct StatusMessage {
     /// Id of the order.
     pub order_id: OrderId,
     /// Counted from 1 for each order, without gaps; a message with the same sequence is the same
-    /// message again. 0 for [`Rejected`](crate::status::Status::Rejected) and
-    /// [`Conflict`](crate::status::Status::Conflict), which belong to no
-    /// stored order.
+    /// message again. 0 for [`Rejected`](crate::status::Status::Rejected),
+    /// [`Conflict`](crate::status::Status::Conflict) and [`Refused`](crate::status::Status::Refused), which
+    /// change no stored order.
     pub sequence: u32,
     /// What happened.
     pub status: crate::status::Status,

@@ -17,6 +17,8 @@ pub const MAX_EVENT_BYTES: usize = 64 * 1024;
 pub const MAX_DATA_BYTES: usize = crate::message::MAX_OUTPUT_BYTES;
 /// Longest id of an event, in bytes, inclusive.
 pub const MAX_EVENT_ID_BYTES: usize = 128;
+/// Who does what an application does that gives no name.
+const APPLICATION: &str = "an application";
 /// Most events that an order's record keeps for steps that do not wait yet, inclusive.
 pub const MAX_KEPT: usize = 8;
 
@@ -42,6 +44,21 @@ pub enum Incoming {
     Event(Box<ReceivedEvent>),
     /// What a service says of work that it has taken.
     Callback(Box<Callback>),
+    /// What an application does to its own order.
+    Act(Box<ApplicationAct>),
+}
+
+/// An act of an application on its own order, as it is on the topic `events`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ApplicationAct {
+    /// The order.
+    pub order_id: OrderId,
+    /// What changes in the order's details, a merge patch (RFC 7396); `None`: the order is to be cancelled.
+    pub amendment: Option<Value>,
+    /// Who does it, and why; both are cut when they are written.
+    pub by: String,
+    /// The reason, for people; may be empty.
+    pub why: String,
 }
 
 impl Incoming {
@@ -51,6 +68,7 @@ impl Incoming {
         match self {
             Self::Event(event) => &event.order_id,
             Self::Callback(callback) => &callback.order_id,
+            Self::Act(act) => &act.order_id,
         }
     }
 }
@@ -128,6 +146,28 @@ struct BareCallback {
     heartbeat: bool,
 }
 
+/// An act as a JSON object.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BareAct {
+    #[serde(default)]
+    order_id: Option<String>,
+    act: NamedAct,
+    #[serde(default)]
+    details: Option<Map<String, Value>>,
+    #[serde(default)]
+    why: String,
+    #[serde(default)]
+    by: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum NamedAct {
+    Cancel,
+    Amend,
+}
+
 /// A message of the topic `events`, as a broker delivers it.
 #[derive(Debug, Clone, Copy)]
 pub struct EventMessage<'a> {
@@ -146,7 +186,8 @@ impl EventMessage<'_> {
     /// structured mode if its value has `specversion`, else a bare object: `event`, and if need be `order_id`, `id` and
     /// `data`. Of a CloudEvent, `type` is the event and `subject` the order's id. (Kafka protocol binding of
     /// CloudEvents 1.0, sections 3.2 and 3.3.) A bare object with `token` is a callback: `step` and `token`, and if need
-    /// be `order_id`, `id`, and `data` or `heartbeat: true`.
+    /// be `order_id`, `id`, and `data` or `heartbeat: true`. One with `act` is an act of the application: `cancel`, or
+    /// `amend` with `details`; and if need be `order_id`, `why` and `by`.
     ///
     /// # Errors
     /// [`NotAnEvent`]: there is no value, it is too large, not UTF-8, not JSON, or no object of one of these forms; the
@@ -185,6 +226,9 @@ impl EventMessage<'_> {
         }
         if self.header("ce_type").is_none() && value.get("token").is_some() {
             return self.callback(value);
+        }
+        if self.header("ce_type").is_none() && value.get("act").is_some() {
+            return self.act(value);
         }
         let bare = self.bare(value)?;
         check_event(&bare.event).map_err(|e| not("wrong-field", format!("the event: {e}")))?;
@@ -225,6 +269,32 @@ impl EventMessage<'_> {
             token: bare.token,
             id,
             says,
+        })))
+    }
+
+    fn act(&self, value: Value) -> Result<Incoming, NotAnEvent> {
+        let bare: BareAct = serde_json::from_value(value).map_err(|e| {
+            let why = format!(
+                "the value is not an act: {e}; write {{\"act\": \"cancel\", \"why\": …}}, or \"amend\" with \"details\""
+            );
+            not("not-an-act", why)
+        })?;
+        let amendment = match (bare.act, bare.details) {
+            (NamedAct::Cancel, None) => None,
+            (NamedAct::Amend, Some(patch)) => Some(patch.into()),
+            (NamedAct::Cancel, Some(_)) => {
+                return Err(not("not-an-act", "a cancel has no \"details\""));
+            }
+            (NamedAct::Amend, None) => {
+                let why = "an amendment has \"details\": what changes in those of the order";
+                return Err(not("not-an-act", why));
+            }
+        };
+        Ok(Incoming::Act(Box::new(ApplicationAct {
+            order_id: self.order_id(bare.order_id)?,
+            amendment,
+            by: bare.by.unwrap_or_else(|| APPLICATION.to_owned()),
+            why: bare.why,
         })))
     }
 

@@ -212,9 +212,9 @@ pub fn announcement(accepted: Accepted) -> Envelope {
 }
 
 /// The message with the status `rejected` or `conflict`, for a submission that was not accepted: too many orders are in
-/// flight, it can never be accepted, or its id is taken. Its sequence is 0, because no order was stored. A `reply_topic`
-/// of `None` means the topic `status`. `cause` says why, and `at` is the time of the refusal. The message is a
-/// child of the hop `trace`; `None`: it belongs to no trace.
+/// flight, it can never be accepted, or its id is taken; or with the status `refused`, for an act of an application. Its
+/// sequence is 0, because no order was stored or changed. A `reply_topic` of `None` means the topic `status`. `cause` says
+/// why, and `at` is the time of the refusal. The message is a child of the hop `trace`; `None`: it belongs to no trace.
 #[must_use]
 pub fn not_accepted(
     (order, reply_topic): (&OrderId, Option<&str>),

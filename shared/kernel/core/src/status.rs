@@ -31,6 +31,11 @@ pub enum Status {
     /// The order was not accepted, and nothing was stored. The message's cause says why: there is no room for
     /// it now, or it can never be taken as it is.
     Rejected,
+    /// Details of the order were replaced.
+    Amended,
+    /// The order refuses what its application has asked for, to be cancelled or amended; the message's cause says why.
+    /// The order goes on.
+    Refused,
     /// Another order of this id is stored, with other content: this submission changes nothing, and the statuses of
     /// the stored order go on.
     Conflict,
@@ -53,6 +58,8 @@ impl Status {
             Self::Failed => "failed",
             Self::Resubmitted => "resubmitted",
             Self::Rejected => "rejected",
+            Self::Amended => "amended",
+            Self::Refused => "refused",
             Self::Conflict => "conflict",
         }
     }

@@ -11,7 +11,7 @@ use crate::workflow::Workflow;
 
 /// The variable that is the place of an element in its list, from 0.
 pub(crate) const INDEX: &str = "index";
-/// The variable that is what one of several ways to do a step's work is asked.
+/// The variable that is the input of one of several ways to do a step's work.
 pub(crate) const INPUT: &str = "input";
 /// The variable of conditions that is what an event brings.
 pub(crate) const EVENT: &str = "event";

@@ -370,12 +370,12 @@ pub struct Decision {
     pub form: Option<DetailsSchema>,
     /// How often it is asked for again; `None`: never.
     pub remind: Option<Millis>,
-    /// After what time others may decide, too, and their names; `None`: nobody else may.
+    /// After what time others may decide, too, and their names; `None`: no others may.
     pub escalate: Option<(Millis, Vec<String>)>,
 }
 
 impl Decision {
-    /// Whether somebody may decide when the step has waited for this time.
+    /// Whether a person may decide when the step has waited for this time.
     #[must_use]
     pub fn may_be_by(&self, name: Option<&str>, waited: Millis) -> bool {
         let mut names = self.names(waited);
@@ -392,7 +392,7 @@ impl Decision {
         self.by.iter().chain(more).map(String::as_str)
     }
 
-    /// Why somebody may not decide with this data when the step has waited for this time, for people; `None` if they may.
+    /// Why a person may not decide with this data when the step has waited for this time, for people; `None` if they may.
     #[must_use]
     pub fn refusal(&self, name: Option<&str>, data: &Value, waited: Millis) -> Option<String> {
         if !self.may_be_by(name, waited) {

@@ -155,6 +155,8 @@ impl Notes {
             Status::StepCompleted
             | Status::Retrying
             | Status::DecisionAsked
+            | Status::Amended
+            | Status::Refused
             | Status::Compensating
             | Status::Resubmitted => false,
             Status::Compensated

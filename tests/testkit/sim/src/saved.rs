@@ -16,7 +16,7 @@ use triad_runtime::settings::{AdmissionSettings, DownstreamSettings};
 use triad_workflow::{AgentName, Millis, WorkflowName};
 
 use crate::kernel::Faults;
-use crate::scenario::{NewEvent, NewOrder, is_misfit};
+use crate::scenario::{NewAct, NewEvent, NewOrder, is_misfit};
 use crate::setup::{Setup, Sizes};
 
 /// The random choices from which a world is built.
@@ -97,6 +97,8 @@ struct Order {
     repeats: u32,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     events: Vec<NewEvent>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    act: Option<NewAct>,
 }
 
 impl Saved {
@@ -116,6 +118,7 @@ impl Saved {
             hurries: o.hurries,
             repeats: o.repeats,
             events: o.events.clone(),
+            act: o.act.clone(),
         };
         let downstreams = setup.downstreams.iter();
         Self {
@@ -166,6 +169,7 @@ impl Saved {
                 hurries: o.hurries,
                 repeats: o.repeats,
                 events: o.events.clone(),
+                act: o.act.clone(),
                 // Computed with the current definitions.
                 misfit: is_misfit(workflow, &body["details"]),
             }

@@ -28,6 +28,33 @@ pub(crate) struct NewOrder {
     pub misfit: bool,
     /// Events about it, as others send them.
     pub events: Vec<NewEvent>,
+    /// What its application does to it; `None`: nothing.
+    pub act: Option<NewAct>,
+}
+
+/// An act of an application on its own order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct NewAct {
+    /// When it is sent, from when the order is, in milliseconds.
+    pub after_ms: u64,
+    pub value: Value,
+}
+
+/// The application that acts.
+pub(crate) const APPLICATION: &str = "app";
+
+/// What the application of an order does to it. It is drawn from the order's id, so that other choices stay.
+fn act_on(id: &str) -> Option<NewAct> {
+    let sum: u64 = id.bytes().map(u64::from).sum();
+    let value = match sum % 24 {
+        3 | 11 => json!({"act": "cancel", "why": "a reason", "by": APPLICATION}),
+        17 => json!({"act": "amend", "details": {"note": "n"}, "by": APPLICATION}),
+        _ => return None,
+    };
+    Some(NewAct {
+        after_ms: sum * 37 % 30_000,
+        value,
+    })
 }
 
 /// An event about an order.
@@ -41,7 +68,7 @@ pub(crate) struct NewEvent {
     pub data: Value,
 }
 
-/// Who sends an event: somebody who may decide, who may do so later, or who may not.
+/// Who sends an event: one who may decide, who may do so later, or who may not.
 pub(crate) fn sender(event: &NewEvent) -> &'static str {
     match event.after_ms {
         _ if event.id == "other" => "eve",
@@ -106,6 +133,8 @@ pub(crate) struct Sent {
     pub letters: BTreeSet<String>,
     /// Events for orders.
     pub events: Vec<SentEvent>,
+    /// Acts of applications: the order, the act, and its record as above.
+    pub acts: Vec<(OrderId, Value, String)>,
     /// Records that may be dead-lettered or not, in the same form: those that one machine had in memory when it died,
     /// and events, of which it depends on the moment.
     pub forgotten: BTreeSet<String>,
@@ -153,8 +182,10 @@ pub(crate) fn orders(rng: &mut Rng, count: usize, conflicts: bool) -> Vec<NewOrd
             other["details"]["item"] = json!("another");
             other.to_string().into_bytes()
         });
+        let act = act_on(&id).filter(|_| !misfit);
         NewOrder {
             id,
+            act,
             high: rng.chance(150),
             value: body.to_string().into_bytes(),
             conflict,
@@ -239,6 +270,7 @@ fn of_body(body: &Value) -> NewOrder {
         value: body.to_string().into_bytes(),
         conflict: None,
         misfit: false,
+        act: None,
         events: Vec::new(),
         hurries: false,
         repeats: 0,

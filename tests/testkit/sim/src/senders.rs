@@ -7,7 +7,7 @@ use triad_workflow::{Workflow, hash};
 
 use crate::definitions;
 use crate::kernel::{OUTSIDE, Owner};
-use crate::scenario::{self, NewEvent, NewOrder, SentEvent};
+use crate::scenario::{self, NewAct, NewEvent, NewOrder, SentEvent};
 use crate::world::{State, World};
 
 /// A record that is sent from outside of the installation.
@@ -35,7 +35,8 @@ fn send(world: &World, topic: &str, key: Option<&str>, value: Vec<u8>, letter: b
 /// Sends the orders, some repeatedly, some with different content, and unreadable records between them.
 pub(crate) fn send_orders(world: &World, orders: Vec<NewOrder>, over_ms: u64, poison: usize) {
     let events = orders.iter().map(|order| order.events.len()).sum::<usize>();
-    world.state().sent.open = orders.len() + poison + events;
+    let acts = orders.iter().filter(|order| order.act.is_some()).count();
+    world.state().sent.open = orders.len() + poison + events + acts;
     for order in orders {
         let world = world.clone();
         world.clone().spawn(Owner::World, async move {
@@ -57,6 +58,9 @@ pub(crate) fn send_orders(world: &World, orders: Vec<NewOrder>, over_ms: u64, po
                     None => send_event(&world, &order.id, event),
                     Some(_) => send_later(&world, order.id.clone(), event),
                 }
+            }
+            if let Some(act) = order.act.clone() {
+                send_act(&world, order.id.clone(), act);
             }
             if let Ok(id) = OrderId::new(order.id.clone()) {
                 let mut state = world.state();
@@ -114,6 +118,28 @@ fn send_later(world: &World, order: String, event: NewEvent) {
     world.clone().spawn(Owner::World, async move {
         world.sleep(event.after_ms.unwrap_or(0)).await;
         send_event(&world, &order, event);
+    });
+}
+
+/// Sends an act of an application after its time.
+fn send_act(world: &World, order: String, act: NewAct) {
+    let world = world.clone();
+    world.clone().spawn(Owner::World, async move {
+        world.sleep(act.after_ms).await;
+        let value = act.value.to_string().into_bytes();
+        let envelope = from_outside(topics::EVENTS, Some(&order), value);
+        let mut state = world.state();
+        let State {
+            kernel, bus, sent, ..
+        } = &mut *state;
+        let (partition, offset) = bus.append(kernel, OUTSIDE, envelope);
+        let record = format!("{}/{partition}/{offset}", topics::EVENTS);
+        kernel.coverage.reach("input: act of an application");
+        sent.forgotten.insert(record.clone());
+        if let Ok(order) = OrderId::new(order) {
+            sent.acts.push((order, act.value, record));
+        }
+        sent.open -= 1;
     });
 }
 

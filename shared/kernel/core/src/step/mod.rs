@@ -29,8 +29,8 @@ pub struct StepRecord {
     pub action: Leg,
     /// What the compensation has used up.
     pub compensation: Leg,
-    /// How many of the action's failures in this run had a code for which the step says by itself what follows, by that
-    /// code. Empty if there was none.
+    /// How many of the action's failures in this run had a code of the step's
+    /// [`by_code`](triad_workflow::Step::by_code), by that code. Empty if there was none.
     pub failures_by_code: BTreeMap<String, u32>,
     /// Number in the step's idempotency keys. It is 0 at first, and higher for a step that a migration adds
     /// in a later run of the order. It is raised when the step is to have another effect than before,
@@ -564,8 +564,8 @@ impl StepRecord {
         self.state.output_mut().into_iter().chain(children)
     }
 
-    /// How many failures of the action in this run count when one has this code: those with the same code if the step
-    /// says by itself what follows them, else all without such a code.
+    /// How many failures of the action in this run count when one has this code: those with the same code if it is one
+    /// of [`failures_by_code`](Self::failures_by_code), else all without such a code.
     #[must_use]
     pub fn failures_like(&self, code: &str) -> u32 {
         let by_code = &self.failures_by_code;

@@ -223,7 +223,7 @@ impl Story {
         }))
     }
 
-    /// The result of somebody's decision.
+    /// The result of a person's decision.
     pub fn decides(&mut self, by: &str, event: &str, id: &str, data: Value) -> Then {
         let mut event = self.event(event, id, data);
         if let Event::Received(event) = &mut event {

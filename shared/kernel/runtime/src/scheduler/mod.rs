@@ -15,9 +15,11 @@ use triad_core::message::{
 };
 use triad_core::pass::{self, Pass, PassEnd, Snapshot, Source, Task, WriterOrder};
 use triad_core::received::{EventMessage, Incoming};
+use triad_core::status::Status;
 use triad_core::topics::EVENTS;
 use triad_core::{
-    CallbackSecret, ClaimId, Event, NeedsDetails, OrderId, Priority, Reason, Timestamp,
+    CallbackSecret, ClaimId, Envelope, Event, Failure, FailureKind, NeedsDetails, OrderId,
+    Priority, Reason, Timestamp, render,
 };
 use triad_workflow::{Millis, WorkflowName, bounds};
 
@@ -149,6 +151,8 @@ struct Batch<'a> {
     answers: Vec<Handled>,
     /// Dead letters, by record.
     letters: Vec<(usize, Cause)>,
+    /// The statuses that tell applications that their orders refuse an act, by record.
+    refusals: Vec<(usize, Envelope)>,
     /// Finished orders whose last status was refused, with their records' positions.
     untold: Vec<(usize, pass::Carried, BusError)>,
     /// Open spans by record; empty if tracing is off.
@@ -294,6 +298,7 @@ where
             records,
             answers: vec![Handled::Done; records.len()],
             letters: Vec::new(),
+            refusals: Vec::new(),
             untold: Vec::new(),
             heard: Vec::new(),
         };
@@ -332,6 +337,7 @@ where
             }
         }
         self.dead_letter(&mut batch).await;
+        self.tell_refusals(&mut batch).await;
         batch.answers
     }
 
@@ -430,6 +436,7 @@ where
             Input::Message(SchedulerMessage::ChildEnded(ended)) => Event::ChildEnded(ended.clone()),
             Input::Incoming(Incoming::Event(event)) => Event::Received(event.clone()),
             Input::Incoming(Incoming::Callback(callback)) => Event::CalledBack(callback.clone()),
+            Input::Incoming(Incoming::Act(act)) => Event::Operate(act.operation()),
         }
     }
 
@@ -506,8 +513,23 @@ where
                 batch.letters.push((index, cause));
                 None
             }
-            // Not possible here: only operators' acts can be refused.
-            Task::Ended(PassEnd::Refused(_) | PassEnd::Absent) => None,
+            Task::Ended(PassEnd::Refused(refusal)) => {
+                self.has_ended(&read);
+                if let Input::Incoming(Incoming::Act(act)) = &work.input
+                    && !act.is_repeated(&read.order, refusal)
+                {
+                    let text = refusal.to_string();
+                    let cause = Failure::new(FailureKind::Permanent, act.refusal_code(), &text);
+                    let sender = (&read.order.id, read.order.reply_topic.as_deref());
+                    let trace = batch.records[index].trace();
+                    let now = self.clock.now();
+                    let told = render::not_accepted(sender, trace, Status::Refused, cause, now);
+                    batch.refusals.push((index, told));
+                }
+                None
+            }
+            // Not possible here: the record was read.
+            Task::Ended(PassEnd::Absent) => None,
             Task::Ended(PassEnd::Raced) => {
                 self.cache.forget(&work.id);
                 batch.redeliver(index, Redelivery::Raced);
@@ -581,6 +603,20 @@ where
             ..before.clone()
         };
         self.track(&now, self.clock.now());
+    }
+
+    /// Tells applications that their orders refuse an act; a record whose status is not acknowledged is redelivered.
+    async fn tell_refusals(&self, batch: &mut Batch<'_>) {
+        let (owners, messages): (Vec<_>, Vec<_>) = batch.refusals.drain(..).unzip();
+        if messages.is_empty() {
+            return;
+        }
+        let sent = self.bus.publish(messages).await;
+        for (index, sent) in owners.into_iter().zip(sent) {
+            if let Err(why) = sent {
+                batch.answers[index] = why.into();
+            }
+        }
     }
 
     /// Publishes the dead letters; a record whose letter is not acknowledged is redelivered.

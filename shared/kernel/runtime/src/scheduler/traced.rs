@@ -47,6 +47,7 @@ where
             Input::Message(SchedulerMessage::Child(_)) => "child",
             Input::Incoming(Incoming::Event(_)) => "event",
             Input::Incoming(Incoming::Callback(_)) => "callback",
+            Input::Incoming(Incoming::Act(_)) => "act",
         };
         let cause = of_record(record, &work.id);
         work.carried.span = traces.begin(cause, record.work_kind(what), now);
@@ -109,6 +110,9 @@ fn message_attributes(input: &Input) -> Vec<Attribute> {
         Input::Message(SchedulerMessage::Reply(reply)) => reply,
         Input::Incoming(Incoming::Event(event)) => {
             return vec![("triad.event", event.event.clone().into())];
+        }
+        Input::Incoming(Incoming::Act(act)) => {
+            return vec![("triad.act", act.operation().action.name().into())];
         }
         Input::Incoming(Incoming::Callback(callback)) => {
             return vec![("triad.step", callback.step.clone().into())];

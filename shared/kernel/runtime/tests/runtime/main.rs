@@ -1,5 +1,6 @@
 //! The documented limits of the handlers on reads, writes, caches and waits, observed at their ports.
 
+mod acts;
 mod agent;
 mod callers;
 mod children;

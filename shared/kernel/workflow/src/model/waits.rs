@@ -68,10 +68,10 @@ pub struct DecisionDefinition {
     /// alone. The console shows it as a form. Absent: anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub form: Option<Map<String, Value>>,
-    /// How often the status is sent again while nobody decides; at most 100 times in `within`. Absent: never.
+    /// How often the status is sent again before the decision; at most 100 times in `within`. Absent: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remind: Option<Millis>,
-    /// Who may decide, too, once nobody has for some time. The status is sent again then. Absent: nobody.
+    /// Who may decide, too, if there is no decision after some time. The status is sent again then. Absent: no others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub escalate: Option<EscalationDefinition>,
 }

@@ -210,7 +210,7 @@ fn a_decision_says_who_may_make_it_with_what_and_when_it_is_asked_for_again() {
             "bob may not decide; ann may",
             "",
             "nobody may not decide; ann, bob may",
-            "data has no \"ok\"",
+            "data has no field \"ok\"",
         ]
     );
     let mut waited = day(0);

@@ -104,7 +104,7 @@ impl<'a> Asked<'a> {
         self.schema.get(key).and_then(Value::as_str)
     }
 
-    /// The value that somebody has written: by the type that the schema says, a text if it says none.
+    /// The value of what was written: by the type that the schema says, a text if it says none.
     fn read(&self, written: &str) -> Result<Value, Problem> {
         let options = self.schema.get("enum").and_then(Value::as_array);
         let shown = |option: &&Value| in_words(option) == written;

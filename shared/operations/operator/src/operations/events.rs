@@ -58,7 +58,11 @@ impl Execute for SendEvent {
         caller: &Caller,
     ) -> Result<EventSent, Problem> {
         let event = self.read(caller)?;
-        let order = order(on, &event.order_id).await?;
+        let found = order(on, &event.order_id).await;
+        if found.is_err() {
+            on.may_act(caller)?;
+        }
+        let order = found?;
         let workflow = definition::pinned(on.store(), &order.workflow).await?;
         let decision = asked_for(&order, &workflow, &event.event);
         let now = on.moment();
@@ -113,7 +117,9 @@ impl SendEvent {
         });
         match read(&value, &format!("{}\n{}", self.event, self.data))? {
             Incoming::Event(event) => Ok(*event),
-            Incoming::Callback(_) => Err(Problem::internal("an event is no callback")),
+            Incoming::Callback(_) | Incoming::Act(_) => {
+                Err(Problem::internal("an event is no callback and no act"))
+            }
         }
     }
 }

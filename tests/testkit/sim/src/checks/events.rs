@@ -3,16 +3,17 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use triad_core::message::AlertKind;
+use triad_core::message::{AlertKind, StatusMessage};
 use triad_core::order::{Incident, IncidentKind};
 use triad_core::received::KeptEvent;
-use triad_core::{Order, ProcessState, StepState, Work, topics};
+use triad_core::status::Status;
+use triad_core::{Order, OrderId, ProcessState, StepState, Work, topics};
 use triad_workflow::{StepKind, Workflow};
 
 use super::findings::Findings;
 use crate::definitions::TIMING;
 use crate::kernel::Coverage;
-use crate::scenario::SentEvent;
+use crate::scenario::{APPLICATION, REPLIES, SentEvent};
 use crate::world::State;
 
 /// The name of the event, and the field of the details that it must repeat, of the one step that has a condition; as in
@@ -47,10 +48,12 @@ impl State {
             _ => None,
         });
         let now = self.kernel.now + TIMING.skew.0;
-        let is_over = ends.is_none_or(|ends| ends.0 <= now);
-        self.kernel.check("a-wait-lasts-until-its-end", is_over, || {
-            format!("{}: {id} at {now}, and it ends at {ends:?}", before.id)
-        });
+        // A clock that is hours ahead finds it over sooner.
+        let is_over = self.setup.wild_clocks || ends.is_none_or(|ends| ends.0 <= now);
+        self.kernel
+            .check("a-wait-lasts-until-its-end", is_over, || {
+                format!("{}: {id} at {now}, and it ends at {ends:?}", before.id)
+            });
         let Some(StepKind::Await(wait)) =
             workflow.steps.iter().find(|s| s.id == id).map(|s| &s.kind)
         else {
@@ -80,7 +83,7 @@ impl State {
         );
     }
 
-    /// Who decides is named for it, or is somebody to whom it was escalated after [`ESCALATED_MS`].
+    /// Who decides is named for it, or is the one to whom it was escalated after [`ESCALATED_MS`].
     fn check_decisions(&mut self, before: &Order, after: &Order) {
         let is_decided = |line: &&Incident| line.what == IncidentKind::Decided;
         let known = before.incidents.iter().filter(is_decided).count();
@@ -220,6 +223,7 @@ pub(super) fn check(state: &State, found: &mut Findings) {
             format!("{sent:?}: {:?}", order.map(|o| &o.events))
         });
     }
+    check_acts(state, &letters, found);
     for order in state.store.orders() {
         let ids: BTreeSet<_> = order.events.iter().map(|e| (&e.event, &e.id)).collect();
         for event in &order.events {
@@ -245,6 +249,38 @@ pub(super) fn check(state: &State, found: &mut Findings) {
                 format!("{}: {:?}", order.id, order.events)
             });
         }
+    }
+}
+
+/// An act of an application is in its order's timeline, or there is a status that refuses it. A cancel of an order
+/// that has been compensated by then is answered by that.
+fn check_acts(state: &State, letters: &BTreeSet<String>, found: &mut Findings) {
+    let is_refusal = |order: &OrderId| {
+        let statuses = [topics::STATUS, REPLIES].into_iter();
+        let mut statuses = statuses.flat_map(|topic| state.bus.all(topic));
+        statuses.any(|stored| {
+            serde_json::from_slice::<StatusMessage>(&stored.envelope.value)
+                .is_ok_and(|told| told.order_id == *order && told.status == Status::Refused)
+        })
+    };
+    for (id, act, record) in &state.sent.acts {
+        let order = state.store.order(id);
+        let is_done = order.is_some_and(|order| {
+            let was_compensated = |line: &Incident| {
+                act["act"] == "cancel" && line.what == IncidentKind::CompensationBegan
+            };
+            let by_it = |line: &Incident| line.act.as_ref().is_some_and(|a| a.by == APPLICATION);
+            let mut lines = order.incidents.iter();
+            lines.any(|line| was_compensated(line) || by_it(line))
+        });
+        let holds =
+            is_done || letters.contains(record) || state.store.is_gone(id) || is_refusal(id);
+        found.check("g8-an-act-of-an-application-is-answered", holds, || {
+            format!(
+                "{id}: {act} of {record}: {:?}",
+                order.map(|o| o.state.name())
+            )
+        });
     }
 }
 

@@ -295,7 +295,10 @@ fn statuses(state: &State, found: &mut Findings) {
                 topic.to_owned()
             });
             let Ok(status) = read else { continue };
-            let is_refusal = matches!(status.status, Status::Rejected | Status::Conflict);
+            let is_refusal = matches!(
+                status.status,
+                Status::Rejected | Status::Conflict | Status::Refused
+            );
             if is_refusal && status.sequence == 0 {
                 continue;
             }
@@ -350,7 +353,9 @@ fn statuses(state: &State, found: &mut Findings) {
             ProcessState::CompensationFailed { .. } => Status::CompensationFailed,
             _ => continue,
         };
-        let is_end = told.last() == Some(&end);
+        // An order in Error may be amended.
+        let mut told = told.iter().filter(|status| **status != Status::Amended);
+        let is_end = told.next_back() == Some(&end);
         found.check("g8-the-last-status-is-the-end", is_end, || {
             format!("{}: told {told:?}, it is {}", order.id, order.state.name())
         });

@@ -8,11 +8,13 @@ use crate::amend::{
     self, MAX_AMENDMENT_BYTES, NotAmended, Part, PartRead, difference, merged, parts,
 };
 use crate::context::Context;
+use crate::decide::push_status;
 use crate::decide::{Draft, Halt, next_version};
 use crate::ids::Timestamp;
 use crate::operate::OperationRefusal;
 use crate::order::{Incident, IncidentKind, OperatorAct, Order, ProcessState};
 use crate::outbox::Writer;
+use crate::status::Status;
 
 impl From<NotAmended> for Halt {
     fn from(why: NotAmended) -> Self {
@@ -59,6 +61,13 @@ pub(super) fn amend(
         note: Some(changed.join(", ")),
         ..line(IncidentKind::Amended, act, now)
     });
+    if !next.outbox.is_full() {
+        push_status(&mut next, Status::Amended, None, now);
+        if next.state.is_finished() {
+            // The Supervisor sends the status if this writer cannot.
+            next.due = Some(now.plus(ctx.timing.confirm_within));
+        }
+    }
     Ok(next)
 }
 
