@@ -1,4 +1,4 @@
-//! Acts of applications on the topic `events`: what is done, and what their senders are told.
+//! Acts of applications on the topic `events`: what is done, and with which statuses the applications are answered.
 
 use serde_json::{Value, json};
 use triad_core::topics::DEAD_LETTER;
@@ -36,7 +36,7 @@ fn act(value: Value) -> InputRecord {
     }
 }
 
-/// The statuses after `started` that were told since the last time.
+/// The statuses after `started` that were sent since the last time.
 fn told(world: &World) -> Vec<Value> {
     let sent = world.sent("status").into_iter();
     sent.filter(|m| m["status"] != "started" && m["status"] != "received")
