@@ -547,7 +547,7 @@ pub struct Probe {
     /// How long one probe may take, from when its agent takes the request. Default: as the step's.
     pub attempt_timeout: Millis,
     /// How often and at what intervals the agent calls the service in one probe: at most 3 calls, with the
-    /// waits of [`Step::retry`].
+    /// waits of [`Call::retry`].
     pub retry: Retry,
 }
 
@@ -713,7 +713,7 @@ impl Workflow {
 
     /// Most calls to remote services that one order can cause in one run: the total calls of all
     /// steps and of all compensations. Where calls are not counted in the ledger
-    /// ([`Step::is_counted`]), a request that is redelivered after a crash can cause more.
+    /// ([`Call::is_counted`]), a request that is redelivered after a crash can cause more.
     #[must_use]
     pub fn worst_case_calls(&self) -> u64 {
         self.steps
