@@ -400,10 +400,17 @@ impl Decision {
             let name = name.unwrap_or("nobody");
             return Some(format!("{name} may not decide; {} may", names.join(", ")));
         }
-        let misfits = self.form.as_ref()?.misfits(data).unwrap_or_default();
-        let misfits: Vec<String> = misfits.iter().map(ToString::to_string).collect();
-        let said = misfits.join("; ").replace("details", "data");
-        (!said.is_empty()).then_some(said)
+        let misfits = match self.form.as_ref()?.misfits(data) {
+            Ok(misfits) => misfits,
+            // Nothing is decided by a form that this version of Triad cannot read.
+            Err(e) => return Some(format!("the form cannot be used here: {e}")),
+        };
+        let said = misfits.iter().map(|misfit| {
+            let within = misfit.path.strip_prefix("details");
+            format!("data{} {}", within.unwrap_or_default(), misfit.reason)
+        });
+        let said: Vec<String> = said.collect();
+        (!said.is_empty()).then(|| said.join("; "))
     }
 
     /// After what time the decision is asked for again, of a step that has waited for `waited` and waits for `within` at
