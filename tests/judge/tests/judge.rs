@@ -41,6 +41,7 @@ fn new_order(id: &str) -> NewOrder {
         traceparent: None,
         submitted_at: Timestamp(1),
         due: Timestamp(5_000),
+        start_at: None,
         deadline: None,
         search: Vec::new(),
         parent: None,

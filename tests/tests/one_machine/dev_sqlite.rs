@@ -269,6 +269,7 @@ async fn store_expired(data: &str, id: &OrderId) {
         traceparent: None,
         submitted_at: Timestamp(1),
         due: Timestamp(1),
+        start_at: None,
         deadline: None,
         search: Vec::new(),
         parent: None,

@@ -53,6 +53,7 @@ pub fn new(workflow: &Workflow, id: OrderId, now: Timestamp, details: Value) -> 
         traceparent: None,
         submitted_at: now,
         due: now,
+        start_at: None,
         deadline: None,
         search: Vec::new(),
         parent: None,

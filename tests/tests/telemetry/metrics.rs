@@ -66,6 +66,7 @@ pub(crate) async fn sweep_over_a_breach() {
         traceparent: None,
         submitted_at: past,
         due: past,
+        start_at: None,
         deadline: None,
         search: Vec::new(),
         parent: None,

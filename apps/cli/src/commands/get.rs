@@ -152,6 +152,9 @@ pub fn print(order: &Order, timing: &Timing) {
     } else if let Some(at) = order.complete_by() {
         println!("Due        {}", moment(at));
     }
+    if let Some(at) = order.start_at {
+        println!("Starts     not before {}", moment(at));
+    }
     if let Some(at) = order.deadline {
         let late = match order.late_since {
             Some(since) => format!("   late since {}", moment(since)),

@@ -220,6 +220,7 @@ mod tests {
             }),
             run: 1,
             set_aside: None,
+            start_at: Some(Timestamp(1_500)),
             deadline: Some(Timestamp(3_500)),
             late_since: Some(Timestamp(3_800)),
             paused: Some(Hold {

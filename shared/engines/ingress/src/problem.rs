@@ -37,6 +37,7 @@ pub(crate) fn refused(refusal: &SubmissionRefusal) -> Problem {
         | Why::Details { .. }
         | Why::OrderId(_)
         | Why::OrderTimeout(_)
+        | Why::StartAt(_)
         | Why::UnknownWorkflow(_)
         | Why::ReplyTopic(_)
         | Why::Unstorable(_) => 422,

@@ -13,7 +13,7 @@ use crate::error::signed;
 pub(crate) const KEY: &str = attr::ORDER_ID;
 
 /// The columns of a record, in the order of the table.
-pub(crate) const COLUMNS: [&str; 37] = [
+pub(crate) const COLUMNS: [&str; 38] = [
     KEY,
     attr::VERSION,
     attr::PROCESS_STATE,
@@ -51,10 +51,11 @@ pub(crate) const COLUMNS: [&str; 37] = [
     ADDED[0],
     ADDED[1],
     ADDED[2],
+    ADDED[3],
 ];
 
-/// The columns that versions 3 to 5 of the tables have added, one each.
-pub(crate) const ADDED: [&str; 3] = [attr::EVENTS, attr::AMENDMENT, attr::PARENT];
+/// The columns that versions 3 to 6 of the tables have added, one each.
+pub(crate) const ADDED: [&str; 4] = [attr::EVENTS, attr::AMENDMENT, attr::PARENT, attr::START_AT];
 
 /// Position of the column with the time of expiry.
 const EXPIRES_AT: usize = COLUMNS.len() - stored::SEARCH.len() - ADDED.len() - 2;

@@ -12,9 +12,9 @@ use crate::{catalogue, record, tally};
 
 /// Application id in the file's header: "TRIA".
 const APPLICATION: i32 = 0x5452_4941;
-/// Version of the tables: 2 added the topics, 3 the events of orders, 4 their amendments, 5 their parents. A file of a
-/// later version is not opened, and one of an earlier version is upgraded by its owner.
-const VERSION: i32 = 5;
+/// Version of the tables: 2 added the topics, 3 the events of orders, 4 their amendments, 5 their parents, 6 when they
+/// start. A file of a later version is not opened, and one of an earlier version is upgraded by its owner.
+const VERSION: i32 = 6;
 /// Name of the file in the directory.
 const FILE: &str = "triad.sqlite";
 /// The file of version 1 in the directory.
@@ -124,6 +124,7 @@ pub(crate) fn owner(dir: &Path, syncs: Syncs) -> Result<Connection, OpenError> {
         (APPLICATION, 2) => added(0)?,
         (APPLICATION, 3) => added(1)?,
         (APPLICATION, 4) => added(2)?,
+        (APPLICATION, 5) => added(3)?,
         _ => return Err(foreign(file, application, version)),
     }
     let failed = |e| OpenError::of_file(&file, &e);

@@ -170,6 +170,9 @@ pub struct Accepted {
     /// The order's first hint in the due index: if no Scheduler has claimed the order by then, the Supervisor
     /// announces it again.
     pub due: Timestamp,
+    /// Before when no step starts; `None`: the order starts at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_at: Option<Timestamp>,
     /// By when the order must have finished; `None`: it has no deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,

@@ -61,6 +61,8 @@ pub struct Order {
     /// instance that can read its definition, and no step of it starts. `None` if it is not. See
     /// [`crate::due::aside_shard`].
     pub set_aside: Option<Timestamp>,
+    /// Before when no step starts, as the application has asked; `None`: the order started at once.
+    pub start_at: Option<Timestamp>,
     /// Deadline of the order; `None`: it has none. An order that is still running at this moment is compensated, or
     /// continues as late.
     pub deadline: Option<Timestamp>,
@@ -268,7 +270,8 @@ impl Order {
     /// An [unread](Self::is_unread) record, completed from its definition.
     pub(crate) fn read_by(&self, workflow: &Workflow, details: &Value) -> Self {
         let within = workflow.order_timeout;
-        let own = within.map(|within| self.submitted_at.plus(within));
+        let begin = self.start_at.unwrap_or(self.submitted_at);
+        let own = within.map(|within| begin.plus(within));
         Self {
             steps: steps_of(workflow),
             search: workflow.search.of(details),
@@ -291,7 +294,9 @@ impl Order {
             traceparent: accepted.traceparent.clone(),
             submitted_at: accepted.submitted_at,
             search: accepted.search.clone(),
-            state: ProcessState::Pending { complete_by: None },
+            state: ProcessState::Pending {
+                complete_by: accepted.start_at,
+            },
             steps,
             sequence: 1,
             outbox: Outbox::empty(Writer::Submission),
@@ -300,6 +305,7 @@ impl Order {
             dropped: None,
             run: 0,
             set_aside: None,
+            start_at: accepted.start_at,
             deadline: accepted.deadline,
             late_since: None,
             paused: None,

@@ -84,6 +84,8 @@ pub mod attribute {
     pub const AMENDMENT: &str = "Amendment";
     /// The step of another order that has started this one, as JSON; absent of an order of an application.
     pub const PARENT: &str = "Parent";
+    /// Before when no step starts, in milliseconds since the Unix epoch; absent of an order that started at once.
+    pub const START_AT: &str = "StartAt";
     /// Id of the campaign that acted on the order last; absent if none has.
     pub const CAMPAIGN: &str = "Campaign";
     /// A number unique to the last write, by which its writer recognises it.
@@ -206,6 +208,9 @@ pub fn encode(order: &Order, token: u64, retention: Millis) -> Vec<(&'static str
     if let Some(since) = order.set_aside {
         put(attr::SET_ASIDE, Scalar::Number(since.0));
     }
+    if let Some(at) = order.start_at {
+        put(attr::START_AT, Scalar::Number(at.0));
+    }
     if let Some(at) = order.deadline {
         put(attr::DEADLINE, Scalar::Number(at.0));
     }
@@ -311,6 +316,7 @@ pub fn decode(read: impl Fn(&str) -> Result<Option<Scalar>, NotScalar>) -> Resul
             .optional_integer(attr::RUN)?
             .map_or(Ok(0), |n| u32::try_from(n).map_err(|e| bad(attr::RUN, e)))?,
         set_aside: item.optional_integer(attr::SET_ASIDE)?.map(Timestamp),
+        start_at: item.optional_integer(attr::START_AT)?.map(Timestamp),
         deadline: item.optional_integer(attr::DEADLINE)?.map(Timestamp),
         late_since: item.optional_integer(attr::LATE_SINCE)?.map(Timestamp),
         paused: item.optional_json(attr::PAUSED)?,

@@ -1,6 +1,7 @@
 //! Moments as authors and orders write them.
 
 use std::fmt;
+use std::time::{Duration, UNIX_EPOCH};
 
 use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, TimeDelta, TimeZone, Timelike};
 pub use chrono_tz::Tz;
@@ -72,6 +73,17 @@ pub fn moment(text: &str, zone: Tz) -> Result<u64, NoMoment> {
     let found = in_zone(local, zone).ok_or_else(wrong)?;
     Ok(since_1970(found.timestamp_millis()))
 }
+
+/// A moment, in milliseconds since 1970, as RFC 3339 has it: in UTC, with three decimals. One behind the year 9999 becomes
+/// its end.
+#[must_use]
+pub fn text(since_1970: u64) -> String {
+    let since_1970 = Duration::from_millis(since_1970.min(LAST));
+    humantime::format_rfc3339_millis(UNIX_EPOCH + since_1970).to_string()
+}
+
+/// The last millisecond of the year 9999, behind which RFC 3339 has no moments.
+const LAST: u64 = 253_402_300_799_999;
 
 /// The first moment at which the clocks of a zone show a time, or, if they pass over it, that at which they show more.
 fn in_zone(local: NaiveDateTime, zone: Tz) -> Option<DateTime<Tz>> {

@@ -211,6 +211,12 @@ fn of_order(order: &Order) -> Option<NextAct> {
         )),
         ProcessState::Pending {
             complete_by: Some(at),
+        } if Some(*at) == order.start_at => Some(next(
+            Some(*at),
+            "Triad starts it: its application wants it no earlier",
+        )),
+        ProcessState::Pending {
+            complete_by: Some(at),
         } => Some(match is_asked(order) {
             true => next(
                 Some(*at),
@@ -349,7 +355,13 @@ pub fn waits_for(order: &Order) -> Option<String> {
     });
     match (parked, &order.state) {
         (Some(parked), _) => Some(parked),
-        (None, ProcessState::Pending { complete_by: None }) => Some("its first claim".to_owned()),
+        (None, ProcessState::Pending { complete_by }) => match complete_by {
+            None => Some("its first claim".to_owned()),
+            Some(at) if Some(*at) == order.start_at => {
+                Some(format!("its start, {}", crate::json::moment(*at)))
+            }
+            Some(_) => None,
+        },
         (None, _) => None,
     }
 }
@@ -381,6 +393,7 @@ mod tests {
             traceparent: None,
             submitted_at: Timestamp(1),
             due: Timestamp(5_000),
+            start_at: None,
             deadline: None,
             search: Vec::new(),
             parent: None,

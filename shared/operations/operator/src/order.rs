@@ -108,6 +108,10 @@ pub struct OrderView<'a> {
     /// The id of the live claim; `None` if no Scheduler has claimed the order.
     #[schemars(with = "Option<String>")]
     pub locked_by: Option<&'a ClaimId>,
+    /// Before when no step starts, as the application has asked; left out of an order that started at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<crate::schema::Moment>")]
+    pub start_at: Option<Timestamp>,
     /// The moment by which the order must have finished; `None` if it has no deadline.
     #[schemars(with = "Option<crate::schema::Moment>")]
     pub deadline: Option<Timestamp>,
@@ -191,6 +195,7 @@ impl<'a> OrderView<'a> {
             finished_at: order.state.finished_at(),
             complete_by: order.complete_by(),
             locked_by: order.state.locked_by(),
+            start_at: order.start_at,
             deadline: order.deadline,
             late_since: order.late_since,
             failure_count: order.failure_count(),

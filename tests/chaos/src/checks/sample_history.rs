@@ -179,6 +179,7 @@ impl Evidence {
             traceparent: None,
             submitted_at: Timestamp(1),
             due: Timestamp(2),
+            start_at: None,
             deadline: None,
             search: Vec::new(),
             parent: None,

@@ -155,6 +155,7 @@ impl Installation {
             traceparent: None,
             submitted_at: Timestamp(0),
             due: Timestamp(timing.announce_within.0),
+            start_at: None,
             deadline: None,
             search: Vec::new(),
             parent: None,

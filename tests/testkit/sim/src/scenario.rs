@@ -8,7 +8,7 @@ use triad_core::OrderId;
 use triad_core::ids::MAX_ORDER_ID_BYTES;
 
 use crate::definitions::workflows;
-use crate::kernel::Rng;
+use crate::kernel::{BEGINNING_MS, Rng};
 
 /// The reply topic that submissions may name.
 pub(crate) const REPLIES: &str = "reply.app";
@@ -55,6 +55,14 @@ fn act_on(id: &str) -> Option<NewAct> {
         after_ms: sum * 37 % 30_000,
         value,
     })
+}
+
+/// When an order asks to be started; `None`: it does not ask. It is drawn from the order's id, so that other choices
+/// stay.
+fn start_of(id: &str) -> Option<String> {
+    let sum: u64 = id.bytes().map(u64::from).sum();
+    let at = BEGINNING_MS + sum * 53 % 90_000;
+    (sum % 16 == 5).then(|| triad_workflow::moment::text(at))
 }
 
 /// An event about an order.
@@ -172,6 +180,9 @@ pub(crate) fn orders(rng: &mut Rng, count: usize, conflicts: bool) -> Vec<NewOrd
         let mut body = json!({"order_id": id, "workflow": workflow, "details": details});
         if rng.chance(200) {
             body["reply_topic"] = json!(REPLIES);
+        }
+        if let Some(at) = start_of(&id) {
+            body["start_at"] = json!(at);
         }
         let hurries = rng.chance(100);
         if hurries {

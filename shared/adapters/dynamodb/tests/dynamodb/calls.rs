@@ -126,6 +126,7 @@ fn new_order() -> NewOrder {
         traceparent: None,
         submitted_at: Timestamp(1),
         due: Timestamp(2),
+        start_at: None,
         deadline: None,
         search: Vec::new(),
         parent: None,

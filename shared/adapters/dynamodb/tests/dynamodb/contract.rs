@@ -43,6 +43,7 @@ fn order(text: &str, due: u64) -> Order {
         traceparent: None,
         submitted_at: Timestamp(1),
         due: Timestamp(due),
+        start_at: None,
         deadline: None,
         search: Vec::new(),
         parent: None,

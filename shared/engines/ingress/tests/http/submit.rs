@@ -53,7 +53,7 @@ async fn the_same_again_is_200_and_other_content_is_409_without_a_dead_letter() 
 async fn what_is_invalid_has_the_code_of_its_dead_letter_and_none_is_written() {
     let world = World::start().await;
     let long = "x".repeat(129);
-    let cases: [(Value, u16, &str); 14] = [
+    let cases: [(Value, u16, &str); 16] = [
         (json!([order("1")]), 400, "not-an-order"),
         (json!("text"), 400, "not-an-order"),
         (json!(null), 400, "not-an-order"),
@@ -86,6 +86,16 @@ async fn what_is_invalid_has_the_code_of_its_dead_letter_and_none_is_written() {
             json!({"order_id": "1", "workflow": "w", "order_timeout": "1ms"}),
             422,
             "order-timeout",
+        ),
+        (
+            json!({"order_id": "1", "workflow": "w", "start_at": "9999-01-01"}),
+            422,
+            "start-at",
+        ),
+        (
+            json!({"order_id": "1", "workflow": "w", "start_at": "tomorrow"}),
+            422,
+            "wrong-field",
         ),
         (
             json!({"order_id": "1", "workflow": "w", "details": 1}),

@@ -291,7 +291,7 @@ fn a_guest_refuses_a_file_of_another_version_or_program() {
             7,
             Foreign::Later {
                 version: 7,
-                known: 5,
+                known: 6,
             },
         ),
         (
@@ -299,7 +299,7 @@ fn a_guest_refuses_a_file_of_another_version_or_program() {
             0,
             Foreign::Earlier {
                 version: 0,
-                known: 5,
+                known: 6,
             },
         ),
         ("application_id", 7, Foreign::Program),

@@ -406,7 +406,7 @@ fn a_file_of_another_program_or_of_a_later_version_is_refused() {
             60,
             Foreign::Later {
                 version: 7,
-                known: 5,
+                known: 6,
             },
         ),
         (68, Foreign::Program),
@@ -664,12 +664,12 @@ async fn an_output_is_deleted_with_its_record() {
     assert_eq!(left, "stays");
 }
 
-/// Makes the tables those of an earlier version, which had no parents, before the fourth no amendments, and before the
-/// third no events.
+/// Makes the tables those of an earlier version, which had no starts, before the fifth no parents, before the fourth no
+/// amendments, and before the third no events.
 fn of_version(db: &Connection, version: i32) {
-    let later = ["Parent", "Amendment", "Events"]
+    let later = ["StartAt", "Parent", "Amendment", "Events"]
         .into_iter()
-        .take((5 - version.max(2)) as usize);
+        .take((6 - version.max(2)) as usize);
     for column in later {
         db.execute_batch(&format!("ALTER TABLE order_state DROP COLUMN {column}"))
             .unwrap();
@@ -679,7 +679,7 @@ fn of_version(db: &Connection, version: i32) {
 
 #[tokio::test]
 async fn a_file_of_an_earlier_version_is_upgraded_in_its_place() {
-    for version in [2, 3, 4] {
+    for version in [2, 3, 4, 5] {
         let dir = tempfile::tempdir().unwrap();
         let store = open(dir.path());
         assert_eq!(store.create(vec![new("7")]).await, [Ok(Created::Created)]);
@@ -699,6 +699,7 @@ async fn a_file_of_an_earlier_version_is_upgraded_in_its_place() {
             is = kept(&store, &is, with_event).await;
         }
         is = kept(&store, &is, |next| next.parent = Some(Box::new(parent()))).await;
+        is = kept(&store, &is, |next| next.start_at = Some(Timestamp(5))).await;
         kept(&store, &is, |next| next.amendment = None).await;
     }
 }

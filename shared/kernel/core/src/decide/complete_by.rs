@@ -48,6 +48,11 @@ pub(super) fn earliest(order: &Order, now: Timestamp) -> Option<Timestamp> {
     moments.min()
 }
 
+/// When an order may start, if that lies ahead on every clock: until then no step starts.
+pub(super) fn starts_later(ctx: &Context<'_>, order: &Order, now: Timestamp) -> Option<Timestamp> {
+    order.start_at.filter(|at| *at > now.plus(ctx.timing.skew))
+}
+
 /// When the Supervisor must check an order if no event comes before; `None` if it need not. For an order that is set
 /// aside, the moment since when it waits, so that the oldest comes first.
 #[must_use]

@@ -20,8 +20,8 @@ mod replies;
 mod supervise;
 mod waits;
 
-use complete_by::set_complete_by;
 pub use complete_by::true_due;
+use complete_by::{set_complete_by, starts_later};
 use draft::next_version_by_event;
 pub(crate) use draft::{Draft, next_version};
 use failed::{give_up, undefined};
@@ -262,6 +262,11 @@ fn by_state(
         {
             Decision::Ignore(Reason::SetAside)
         }
+        (ProcessState::Pending { .. }, Event::Claim(..))
+            if starts_later(ctx, order, now).is_some() =>
+        {
+            Decision::Ignore(Reason::NotDue)
+        }
         (ProcessState::Pending { .. }, Event::Claim(id, secret)) => {
             forward::claim(ctx, order, (id, secret), now)?
         }
@@ -430,10 +435,22 @@ fn admit(ctx: &Context<'_>, order: &Order, now: Timestamp) -> Decision {
     }
     next.set_aside = None;
     next.state = ProcessState::Pending {
-        complete_by: Some(now.plus(ctx.timing.announce_within)),
+        complete_by: Some(release(ctx, &mut next, now)),
     };
-    ask(&mut next);
     transition(ctx, next, now)
+}
+
+/// Wakes the Scheduler for an order; returns when to check again. A paused order is not checked until its next
+/// review, and one that starts later is not before then.
+fn release(ctx: &Context<'_>, order: &mut Order, now: Timestamp) -> Timestamp {
+    if order.paused.is_some() {
+        return now.plus(operate::PAUSE_REVIEW);
+    }
+    if let Some(at) = starts_later(ctx, order, now) {
+        return at;
+    }
+    ask(order);
+    now.plus(ctx.timing.announce_within)
 }
 
 /// Adds a status message to the outbox. [`Status::Retrying`] is left out while too many statuses are unsent: it is

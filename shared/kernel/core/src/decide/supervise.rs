@@ -4,10 +4,9 @@
 use triad_workflow::{Millis, Policy, Step, StepIndex};
 
 use super::complete_by::{earliest, set_complete_by, true_due};
-use super::operate::PAUSE_REVIEW;
 use super::{
-    Decision, Draft, Reason, ask, children, compensate, deadline, forward, give_up, late,
-    next_version, push_status, transition, waits,
+    Decision, Draft, Reason, children, compensate, deadline, forward, give_up, late, next_version,
+    push_status, release, transition, waits,
 };
 use crate::budget;
 use crate::context::{Context, NeedsDetails};
@@ -462,16 +461,6 @@ pub(super) fn count(
     };
     order.note(line.in_direction(asked));
     failure
-}
-
-/// Wakes the Scheduler for an order; returns when to check again. A paused order is not checked until its next
-/// review.
-fn release(ctx: &Context<'_>, order: &mut Order, now: Timestamp) -> Timestamp {
-    if order.paused.is_some() {
-        return now.plus(PAUSE_REVIEW);
-    }
-    ask(order);
-    now.plus(ctx.timing.announce_within)
 }
 
 /// No Scheduler claimed the order in time: announces it again, and sets the next announcement `rest` later.

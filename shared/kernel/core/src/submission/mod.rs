@@ -5,8 +5,9 @@ mod not_an_order;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
+use triad_workflow::duration::MAX_SPAN;
 use triad_workflow::names::check_name;
-use triad_workflow::{Millis, Workflow, WorkflowName, numbers};
+use triad_workflow::{Millis, Workflow, WorkflowName, moment, numbers};
 
 use crate::ids::{NotPortable, OrderId, Priority, Timestamp};
 
@@ -48,7 +49,15 @@ pub struct Submission {
     /// topic `status`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply_topic: Option<String>,
-    /// Longest time of this order from its submission to its end, in JSON a text such as `30m`: at least `1s`.
+    /// Before when no step starts, in JSON a text such as `2026-12-24T08:00:00+01:00`: at most 366 days ahead when
+    /// the order is taken. Absent, or in the past: the order starts at once.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "start_at")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<String>", extend("format" = "date-time"))
+    )]
+    pub start_at: Option<Timestamp>,
+    /// Longest time of this order from its start to its end, in JSON a text such as `30m`: at least `1s`.
     /// If the workflow has a shorter one, that counts. Absent: that of the workflow counts, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order_timeout: Option<Millis>,
@@ -108,6 +117,9 @@ pub enum SubmissionRefusal {
     /// The order asks to be completed within this time, which is below [`LEAST_ORDER_TIMEOUT`].
     #[error("order_timeout is {0}; at least {LEAST_ORDER_TIMEOUT} is allowed")]
     OrderTimeout(Millis),
+    /// The order asks to be started at this moment, which is more than [`MAX_SPAN`] ahead.
+    #[error("start_at is {}, more than 366 days ahead", moment::text(.0.0))]
+    StartAt(Timestamp),
     /// No workflow of this name is published.
     #[error("there is no workflow {0}")]
     UnknownWorkflow(String),
@@ -124,7 +136,7 @@ pub enum SubmissionRefusal {
 
 impl SubmissionRefusal {
     /// The codes of all refusals, each once; [`code`](Self::code) returns one of these.
-    pub const CODES: [&str; 16] = [
+    pub const CODES: [&str; 17] = [
         "tombstone",
         "too-large",
         "not-utf8",
@@ -136,6 +148,7 @@ impl SubmissionRefusal {
         "number-out-of-range",
         "order-id",
         "order-timeout",
+        "start-at",
         "unknown-workflow",
         "details-do-not-fit",
         "reply-topic",
@@ -160,6 +173,7 @@ impl SubmissionRefusal {
             Self::Details { .. } => "details-do-not-fit",
             Self::OrderId(_) => "order-id",
             Self::OrderTimeout(_) => "order-timeout",
+            Self::StartAt(_) => "start-at",
             Self::UnknownWorkflow(_) => "unknown-workflow",
             Self::ReplyTopic(_) => "reply-topic",
             Self::Unstorable(_) => "unstorable",
@@ -254,7 +268,18 @@ impl Submission {
         Some((id, topic))
     }
 
-    /// By when the order must have finished if it is accepted at `now`: `now` plus its own order timeout or
+    /// When the order starts if it is accepted at `now`; `None`: at once.
+    ///
+    /// # Errors
+    /// [`SubmissionRefusal::StartAt`].
+    pub fn starts_later(&self, now: Timestamp) -> Result<Option<Timestamp>, SubmissionRefusal> {
+        match self.start_at.filter(|at| *at > now) {
+            Some(at) if at > now.plus(MAX_SPAN) => Err(SubmissionRefusal::StartAt(at)),
+            at => Ok(at),
+        }
+    }
+
+    /// By when the order must have finished if it starts at `now`: `now` plus its own order timeout or
     /// its workflow's, whichever is shorter. `None` if neither has one. Without a workflow its own alone counts.
     #[must_use]
     pub fn deadline(&self, workflow: Option<&Workflow>, now: Timestamp) -> Option<Timestamp> {
@@ -265,7 +290,7 @@ impl Submission {
     }
 
     /// A digest of all that a submission asks for: the first 16 bytes of SHA-256, as 32 lower-case
-    /// hexadecimal digits, over the workflow's name, details, reply topic, priority and order timeout. If an order id is submitted again, an equal digest means the same submission, and another
+    /// hexadecimal digits, over the workflow's name, details, reply topic, priority, order timeout and start. If an order id is submitted again, an equal digest means the same submission, and another
     /// one a conflict.
     #[must_use]
     pub fn digest(&self, priority: Priority) -> String {
@@ -282,8 +307,38 @@ impl Submission {
         }]);
         let within = self.order_timeout.map_or(u64::MAX, |within| within.0);
         content.update(within.to_be_bytes());
+        // Absent from the digests that stores had before orders could start later.
+        if let Some(at) = self.start_at {
+            content.update(at.0.to_be_bytes());
+        }
         let digest = content.finalize();
         digest[..16].iter().map(|b| format!("{b:02x}")).collect()
+    }
+}
+
+/// The moment of [`Submission::start_at`], a text; one without an offset is in UTC.
+mod start_at {
+    use serde::{Deserialize, Deserializer, Serializer, de};
+    use triad_workflow::moment::{self, Tz, moment};
+
+    use crate::ids::Timestamp;
+
+    pub(super) fn serialize<S: Serializer>(
+        at: &Option<Timestamp>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        match at {
+            Some(at) => to.serialize_str(&moment::text(at.0)),
+            None => to.serialize_none(),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Timestamp>, D::Error> {
+        let text = Option::<String>::deserialize(from)?;
+        let read = text.map(|text| moment(&text, Tz::UTC).map(Timestamp));
+        read.transpose().map_err(de::Error::custom)
     }
 }
 
@@ -569,6 +624,36 @@ mod tests {
             hasty.digest(Priority::Normal),
             patient.digest(Priority::Normal)
         );
+    }
+
+    #[test]
+    fn an_order_may_ask_for_its_start() {
+        let now = Timestamp(1_798_000_000_000);
+        let at = |text: &str| order(&format!(r#", "start_at": {text}"#)).starts_later(now);
+        let ahead = Ok(Some(Timestamp(1_798_095_600_000)));
+        assert_eq!(at(r#""2026-12-24T08:00:00+01:00""#), ahead);
+        assert_eq!(at(r#""2026-12-24T07:00""#), ahead, "without an offset: UTC");
+        assert_eq!(at(r#""1999-12-24""#), Ok(None), "in the past: at once");
+        assert_eq!(at("null"), Ok(None));
+        let far = at(r#""2031-01-01""#).expect_err("too far");
+        assert_eq!(
+            (far.code(), far.to_string().as_str()),
+            (
+                "start-at",
+                "start_at is 2031-01-01T00:00:00.000Z, more than 366 days ahead"
+            )
+        );
+        let soon = br#"{"order_id": "7", "workflow": "w", "start_at": "soon"}"#;
+        let refusal = Submission::decode(Some(soon)).expect_err("no moment");
+        assert_eq!(refusal.code(), "wrong-field");
+        let plain = order("");
+        let later = order(r#", "start_at": "2026-12-24""#);
+        assert_ne!(
+            later.digest(Priority::Normal),
+            plain.digest(Priority::Normal)
+        );
+        let again = serde_json::to_vec(&later).expect("it is written");
+        assert_eq!(Submission::decode(Some(&again)), Ok(later));
     }
 
     #[test]

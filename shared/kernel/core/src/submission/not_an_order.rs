@@ -4,17 +4,22 @@
 use std::fmt;
 
 use serde_json::{Map, Value};
+use triad_workflow::moment::{Tz, moment};
 use triad_workflow::{Millis, WorkflowName};
 
 use super::SubmissionRefusal;
 use crate::ids::OrderId;
 
 /// The fields of an order: name and expected type.
-const FIELDS: [(&str, &str); 5] = [
+const FIELDS: [(&str, &str); 6] = [
     ("order_id", "a text"),
     ("workflow", "the name of a workflow, a text"),
     ("details", "an object"),
     ("reply_topic", "a text"),
+    (
+        "start_at",
+        "a moment such as \"2026-12-24T08:00:00Z\", a text",
+    ),
     ("order_timeout", "a duration such as \"30m\", a text"),
 ];
 
@@ -102,7 +107,7 @@ pub(super) fn why_not(text: &str, error: &dyn fmt::Display) -> SubmissionRefusal
         let Some(value) = fields.get(name) else {
             continue;
         };
-        let is_optional = matches!(name, "reply_topic" | "order_timeout");
+        let is_optional = matches!(name, "reply_topic" | "start_at" | "order_timeout");
         match (name, value) {
             (_, Value::Null) if is_optional => {}
             ("details", Value::Object(_)) | ("reply_topic", Value::String(_)) => {}
@@ -113,6 +118,11 @@ pub(super) fn why_not(text: &str, error: &dyn fmt::Display) -> SubmissionRefusal
             ("workflow", Value::String(name)) => {
                 if let Err(e) = WorkflowName::new(name) {
                     wrong.push(format!("\"workflow\": {e}"));
+                }
+            }
+            ("start_at", Value::String(at)) => {
+                if let Err(e) = moment(at, Tz::UTC) {
+                    wrong.push(format!("\"start_at\": {e}"));
                 }
             }
             ("order_timeout", Value::String(within)) => {

@@ -32,6 +32,7 @@ fn accepted(s: &Story) -> Accepted {
         traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".into()),
         submitted_at: Timestamp(BEGIN),
         due: Timestamp(BEGIN + 10_000),
+        start_at: None,
         deadline: None,
         search: Vec::new(),
         parent: None,
@@ -75,6 +76,7 @@ fn all() -> Vec<(String, Value)> {
         (
             "accepted-deadline".to_owned(),
             to_value(&SchedulerMessage::Accepted(Accepted {
+                start_at: None,
                 deadline: Some(Timestamp(BEGIN + 60_000)),
                 ..accepted(&s)
             })),

@@ -28,6 +28,7 @@ mod resubmit;
 mod search;
 mod silence;
 mod span;
+mod start;
 mod supervise;
 #[path = "../support/mod.rs"]
 mod support;

@@ -123,12 +123,7 @@ impl Story {
     }
 
     pub fn with_workflow(workflow: Workflow, details: Value) -> Self {
-        let accepted: Accepted = serde_json::from_value(json!({
-            "order_id": "o-1",
-            "workflow": format!("{}@{}", workflow.name, workflow.hash),
-            "submitted_at": BEGIN, "due": BEGIN + 10_000, "details": details,
-        }))
-        .unwrap();
+        let accepted = accepted(&workflow, &details);
         Self {
             order: Order::new(&accepted, &workflow, accepted.due),
             workflow,
@@ -137,6 +132,11 @@ impl Story {
             now: Timestamp(BEGIN),
             claims: 0,
         }
+    }
+
+    /// The order's announcement, as Submission makes it.
+    pub fn accepted(&self) -> Accepted {
+        accepted(&self.workflow, &self.details)
     }
 
     pub fn ctx(&self) -> Context<'_> {
@@ -582,6 +582,15 @@ impl Story {
     pub fn calls(&self, step: &str) -> u32 {
         self.record(step).action.calls
     }
+}
+
+fn accepted(workflow: &Workflow, details: &Value) -> Accepted {
+    let accepted = json!({
+        "order_id": "o-1",
+        "workflow": format!("{}@{}", workflow.name, workflow.hash),
+        "submitted_at": BEGIN, "due": BEGIN + 10_000, "details": details,
+    });
+    serde_json::from_value(accepted).unwrap()
 }
 
 /// The workflow with calls counted across redeliveries, so that a reply to one delivery holds for all deliveries.

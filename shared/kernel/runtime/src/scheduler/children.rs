@@ -190,6 +190,7 @@ where
             traceparent: trace.map(|trace| trace.to_string()),
             submitted_at: now,
             due: deadline.map_or(due, |at| at.min(due)),
+            start_at: None,
             deadline,
             search: workflow
                 .map(|workflow| workflow.search.of(details))

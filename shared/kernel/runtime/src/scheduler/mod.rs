@@ -87,6 +87,10 @@ struct LastTold {
 }
 
 /// What a record says.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all records are of the large kind, and need no allocation more"
+)]
 enum Input {
     /// A message of Triad's own.
     Message(SchedulerMessage),

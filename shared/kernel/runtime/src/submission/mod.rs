@@ -270,10 +270,14 @@ where
         }
         let digest = event.digest(priority);
         let soon = first_due(workflow.as_deref(), &self.settings.timing);
-        let deadline = event.deadline(workflow.as_deref(), now);
+        let start_at = match event.starts_later(now) {
+            Ok(start_at) => start_at,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let deadline = event.deadline(workflow.as_deref(), start_at.unwrap_or(now));
         let traces = &self.settings.traces;
         let trace = traces.of_submission(&event.order_id, record.trace());
-        let due = now.plus(soon);
+        let due = start_at.unwrap_or_else(|| now.plus(soon));
         let search = workflow.as_ref().map(|w| w.search.of(&details));
         let accepted = Accepted {
             order_id: event.order_id,
@@ -282,6 +286,7 @@ where
             reply_topic: event.reply_topic,
             traceparent: trace.map(|trace| trace.to_string()),
             submitted_at: now,
+            start_at,
             due: deadline.map_or(due, |at| at.min(due)),
             deadline,
             search: search.unwrap_or_default(),
@@ -342,7 +347,7 @@ where
                 Ok(is_new @ (Created::Created | Created::WithMessages)) => {
                     let record = order.record();
                     let received = (is_new == Created::Created).then(|| render::received(&record));
-                    if order.set_aside {
+                    if order.set_aside || order.accepted.start_at.is_some() {
                         to_send.push(ToSend::stored(order.index, received, None));
                         continue;
                     }
@@ -398,8 +403,8 @@ where
         let mut to_send = Vec::new();
         for (order, stored) in repeated.into_iter().zip(stored) {
             match stored {
-                // The process that admits it announces it.
-                Ok(Some(record)) if record.set_aside.is_some() => {
+                // The process that admits it announces it, or a sweep when it is to start.
+                Ok(Some(record)) if record.set_aside.is_some() || record.start_at.is_some() => {
                     let received = render::received(&record);
                     to_send.push(ToSend::stored(order.index, Some(received), None));
                 }
@@ -411,6 +416,7 @@ where
                         reply_topic: record.reply_topic.clone(),
                         traceparent: record.traceparent.clone(),
                         submitted_at: record.submitted_at,
+                        start_at: None,
                         due: record.due.unwrap_or(order.accepted.due),
                         deadline: record.deadline,
                         search: record.search.clone(),

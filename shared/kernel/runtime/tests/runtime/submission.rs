@@ -1,10 +1,12 @@
 //! Limits of Submission: how many orders it admits ahead of the Schedulers, the workflows' caps, and the number of
 //! its checks.
 
+use triad_core::Timestamp;
 use triad_core::due::aside_shard;
 use triad_runtime::settings::{AdmissionSettings, Settings};
 use triad_runtime::submission::Submission;
 use triad_runtime::{Handled, InputRecord};
+use triad_workflow::Millis;
 
 use crate::support::{Asked, World};
 
@@ -64,6 +66,32 @@ fn an_order_whose_announcement_its_topic_does_not_take_is_left_to_a_sweep() {
     let inner = world.inner();
     let order = inner.orders.values().next().expect("it is stored");
     assert!(order.due.is_some(), "a sweep finds it");
+}
+
+#[test]
+fn an_order_that_starts_later_is_left_to_the_sweep_of_its_moment() {
+    let world = World::new();
+    let submission = submission(&world, Settings::default());
+    let at = Timestamp(world.inner().now).plus(Millis(3_600_000));
+    let value = format!(
+        r#"{{"order_id": "o-1", "workflow": "w", "start_at": "{}"}}"#,
+        triad_workflow::moment::text(at.0)
+    );
+    let record = InputRecord {
+        topic: "orders".into(),
+        timestamp_ms: -1,
+        value: Some(value.into_bytes()),
+        ..InputRecord::default()
+    };
+    for _ in 0..2 {
+        let answers = world.run(submission.handle(std::slice::from_ref(&record)));
+        assert!(answers[0].is_done());
+        assert_eq!(world.sent("scheduler").len(), 0, "also when it comes again");
+    }
+    assert_eq!(world.sent("status").len(), 2, "its sender is told");
+    let inner = world.inner();
+    let order = inner.orders.values().next().expect("it is stored");
+    assert_eq!((order.due, order.start_at), (Some(at), Some(at)));
 }
 
 #[test]

@@ -270,6 +270,7 @@ impl World {
             traceparent: None,
             submitted_at: now,
             due: now.plus(Millis(10_000)),
+            start_at: None,
             deadline: None,
             search: Vec::new(),
             parent: None,

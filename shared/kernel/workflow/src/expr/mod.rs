@@ -23,7 +23,6 @@ mod syntax;
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, LazyLock};
-use std::time::{Duration, UNIX_EPOCH};
 
 use cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue};
 use cel::common::types::CelString;
@@ -35,6 +34,7 @@ use serde_json::{Value, json};
 pub use cost_bound::MAX_WORK;
 pub use sure_reads::ReadOf;
 
+use crate::moment;
 use crate::problem::nearest;
 
 /// Longest text of one expression, in bytes, inclusive.
@@ -49,9 +49,6 @@ pub const MAX_NESTING: usize = 12;
 pub const MAX_OPERATORS: usize = 96;
 /// Most macros (`map`, `filter`, `all`, …) one inside another in one expression, inclusive.
 pub const MAX_COMPREHENSION_DEPTH: usize = 2;
-
-/// The end of the year 9999, the last that RFC 3339 has, in milliseconds since 1970.
-const LAST_MOMENT: u64 = 253_402_300_799_999;
 
 pub(crate) const VARIABLES: [&str; 4] = ["order", "details", "steps", "output"];
 
@@ -480,8 +477,7 @@ impl Scope {
     #[must_use]
     pub fn order(id: &str, workflow: &str, is_high: bool, submitted_at: u64) -> Value {
         let priority = if is_high { "high" } else { "normal" };
-        let since_1970 = Duration::from_millis(submitted_at.min(LAST_MOMENT));
-        let at = humantime::format_rfc3339_millis(UNIX_EPOCH + since_1970).to_string();
+        let at = moment::text(submitted_at);
         json!({"id": id, "workflow": workflow, "priority": priority, "submitted_at": at})
     }
 

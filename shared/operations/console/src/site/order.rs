@@ -93,6 +93,7 @@ fn facts(order: &Order, trace_url: Option<&TraceUrl>) -> Markup {
             } @else if let Some(at) = order.complete_by() {
                 dt { "Due" } dd { (text::at(at)) }
             }
+            @if let Some(at) = order.start_at { dt { "Starts" } dd { "not before " (text::at(at)) } }
             @if let Some(at) = order.deadline {
                 dt { "Deadline" } dd { (text::at(at)) @if let Some(late) = order.late_since { ", late since " (text::at(late)) } }
             }

@@ -21,6 +21,26 @@ impl State {
             }
         }
         self.check_ready(before, after, workflow);
+        self.check_start(before, after);
+    }
+
+    /// An order that starts later must not begin before its moment, by any clock.
+    fn check_start(&mut self, before: &Order, after: &Order) {
+        let Some(at) = after.start_at else {
+            return;
+        };
+        if before.attempts() > 0 || after.attempts() == 0 {
+            return;
+        }
+        let now = self.kernel.now;
+        let is_time = now + 2 * TIMING.skew.0 >= at.0;
+        self.kernel
+            .check("an-order-does-not-start-before-its-moment", is_time, || {
+                format!("{}: begun at {now}, to start at {}", after.id, at.0)
+            });
+        if before.submitted_at.plus(TIMING.announce_within) < at {
+            self.kernel.coverage.reach("saw: an order started at its moment");
+        }
     }
 
     fn check_wait(

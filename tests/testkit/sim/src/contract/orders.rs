@@ -53,6 +53,7 @@ pub(super) fn new_order(id: &OrderId, due: u64, details: Value, digest: &str) ->
         traceparent: Some("00-1-2-01".into()),
         submitted_at: Timestamp(1_000),
         due: Timestamp(due),
+        start_at: None,
         deadline: None,
         search: vec![format!("order={id}").parse().expect("a search key")],
         parent: Some(Box::new(parent())),

@@ -310,6 +310,7 @@ pub const WANTED: &[&str] = &[
     "refusal: no amendment",
     "refusal: no such order",
     "refusal: migration",
+    "saw: an order started at its moment",
     // Invariants: each must have been checked.
     "a-breakers-event-was-decided",
     "a-call-has-the-details-with-which-its-step-began",
@@ -322,6 +323,7 @@ pub const WANTED: &[&str] = &[
     "an-open-breaker-makes-no-call",
     "an-effect-is-compensated-where-it-is",
     "an-outage-is-one-change",
+    "an-order-does-not-start-before-its-moment",
     "an-order-keeps-its-definition",
     "an-order-that-needs-an-operator-is-kept",
     "concurrency-within-its-limit",

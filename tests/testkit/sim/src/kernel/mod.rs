@@ -23,7 +23,7 @@ pub(crate) use rng::Rng;
 
 /// Start of a world's clock, in milliseconds. It is far from zero, so that the subtraction of a time span does not
 /// saturate.
-const BEGINNING_MS: u64 = 1_000_000_000;
+pub(crate) const BEGINNING_MS: u64 = 1_000_000_000;
 
 /// Index of an instance of an actor.
 pub(crate) type InstanceId = usize;

@@ -47,6 +47,7 @@ pub fn new(text: &str) -> NewOrder {
         traceparent: None,
         submitted_at: Timestamp(1),
         due: Timestamp(5_000),
+        start_at: None,
         deadline: None,
         search: Vec::new(),
         parent: None,

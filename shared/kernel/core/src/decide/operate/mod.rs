@@ -10,7 +10,7 @@ use triad_workflow::Millis;
 pub(super) use parent::parent_compensated;
 
 use super::complete_by::set_complete_by;
-use super::{Decision, Draft, Halt, ask, children, compensate, next_version, transition};
+use super::{Decision, Draft, Halt, children, compensate, next_version, release, transition};
 use crate::context::Context;
 use crate::doubt::has_passed;
 use crate::failure::{Failure, FailureKind};
@@ -187,13 +187,12 @@ fn resume(
     let mut next = next_version(order, Writer::Operator);
     next.paused = None;
     next.note(line(IncidentKind::Resumed, act, now));
-    let until = now.plus(ctx.timing.announce_within);
+    let until = release(ctx, &mut next, now);
     match &mut next.state {
         ProcessState::Pending { complete_by } => *complete_by = Some(until),
         ProcessState::Compensating { complete_by, .. } => *complete_by = until,
         _ => {}
     }
     set_complete_by(&mut next, now);
-    ask(&mut next);
     Ok(next)
 }
