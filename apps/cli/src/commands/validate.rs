@@ -8,6 +8,7 @@ use clap::Args;
 use serde_json::json;
 use triad_core::Timing;
 use triad_core::worst_case::WorstCase;
+use triad_workflow::check::MAX_INSTANCES;
 use triad_workflow::load::{self, LoadError};
 use triad_workflow::{Limits, Millis, Run, Step, Workflow};
 
@@ -103,7 +104,7 @@ fn show(file: &Path, workflow: &Workflow, args: &ValidateArgs) -> Result<()> {
             "workflow": workflow.name.as_str(),
             "hash": workflow.hash.as_str(),
             "steps": workflow.steps.iter().map(|s| s.id.as_str()).collect::<Vec<_>>(),
-            "worst_case_calls": workflow.worst_case_calls(),
+            "worst_case_calls": workflow.worst_case_calls_with_parts(),
             "worst_case_processed": worst.processed,
             "worst_case_compensated": worst.compensated,
             "detection": worst.detection,
@@ -118,16 +119,24 @@ fn show(file: &Path, workflow: &Workflow, args: &ValidateArgs) -> Result<()> {
         workflow.name,
         workflow.hash
     );
-    let runs = workflow.steps.iter().any(|step| step.run().is_some());
-    let without = if runs {
-        ", without its child orders"
-    } else {
-        ""
+    let others: Vec<&str> = workflow
+        .others_run()
+        .iter()
+        .map(|name| name.as_str())
+        .collect();
+    let mut runs = workflow.steps.iter().filter_map(Step::run);
+    let lists = match runs.any(|run| run.each.is_some()) {
+        true => format!(", for lists of {MAX_INSTANCES} elements"),
+        false => String::new(),
+    };
+    let without = match others.is_empty() {
+        true => String::new(),
+        false => format!(", without the orders of {}", others.join(", ")),
     };
     println!(
-        "  {} steps; at worst {} calls an order{without}",
+        "  {} steps; at worst {} calls an order{lists}{without}",
         workflow.steps.len(),
-        workflow.worst_case_calls()
+        workflow.worst_case_calls_with_parts()
     );
     for step in &workflow.steps {
         if let Some(run) = step.run() {
@@ -135,7 +144,7 @@ fn show(file: &Path, workflow: &Workflow, args: &ValidateArgs) -> Result<()> {
         }
     }
     println!(
-        "  at worst {} until it is processed, {} more to compensate it{without}; waits for a service that may not be called come on top",
+        "  at worst {} until it is processed, {} more to compensate it{lists}{without}; waits for a service that may not be called come on top",
         worst.processed, worst.compensated
     );
     println!(

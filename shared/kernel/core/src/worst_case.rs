@@ -1,9 +1,10 @@
 //! Longest time that an order may take, and that a failure may stay undetected.
 //!
-//! Waits that no definition bounds are not in it: room under a cap, an operator's pause, and attempts
-//! that are deferred because their service is paused or its breaker open.
+//! Waits that no definition bounds are not in it: room under a cap, an operator's pause, attempts
+//! that are deferred because their service is paused or its breaker open, and child orders of other workflows.
 
-use triad_workflow::{Millis, Policy, Step, Workflow};
+use triad_workflow::check::MAX_INSTANCES;
+use triad_workflow::{Millis, Policy, Run, Started, Step, Workflow};
 
 use crate::context::Timing;
 use crate::declared::declared;
@@ -35,8 +36,9 @@ impl WorstCase {
         let detection = noticed
             .saturating_mul(2)
             .saturating_add(timing.hear_within.0);
-        let leg = |step: &Step, direction| {
-            leg(step, direction, timing, Millis(detection), Millis(noticed))
+        let leg = |step: &Step, direction| match step.run() {
+            Some(run) => of_run(workflow, run, direction, timing, sweep_every),
+            None => leg(step, direction, timing, Millis(detection), Millis(noticed)),
         };
         let steps = &workflow.steps;
         // The longest chain of steps, from the first; of compensations, from the last.
@@ -58,6 +60,42 @@ impl WorstCase {
             compensated: longest(back),
         }
     }
+}
+
+/// Longest time of the child orders of a step, of which as many are under way as may be at once: forward, each is
+/// Processed at worst, and each way but the last is compensated before. Zero for those of another workflow without a
+/// bound.
+fn of_run(
+    workflow: &Workflow,
+    run: &Run,
+    direction: Direction,
+    timing: &Timing,
+    sweep_every: Millis,
+) -> u64 {
+    let waves = run.each.as_ref().map_or(1, |each| {
+        (MAX_INSTANCES as u64).div_ceil(u64::from(each.at_once).max(1))
+    });
+    let worst = |way: &Started| {
+        let part = workflow.part(&way.workflow);
+        part.map(|part| WorstCase::of(part, timing, sweep_every))
+    };
+    let forward = |way: &Started| match (worst(way), run.within) {
+        (Some(worst), within) => worst.processed.min(within.unwrap_or(worst.processed)),
+        (None, within) => within.unwrap_or_default(),
+    };
+    let compensated = |way: &Started| worst(way).map_or(Millis(0), |worst| worst.compensated);
+    let once = match direction {
+        Direction::Forward | Direction::Probe => {
+            let ways: Vec<&Started> = run.ways().collect();
+            let earlier = ways.split_last().map_or(&[][..], |(_, earlier)| earlier);
+            let all = ways.iter().map(|way| forward(way).0);
+            all.chain(earlier.iter().map(|way| compensated(way).0))
+                .fold(0, u64::saturating_add)
+        }
+        Direction::Compensate if !run.is_compensated => 0,
+        Direction::Compensate => run.ways().map(|way| compensated(way).0).max().unwrap_or(0),
+    };
+    once.saturating_mul(waves)
 }
 
 /// Longest time of one leg of a step: every attempt but the last gets no reply.

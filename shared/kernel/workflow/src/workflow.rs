@@ -1,11 +1,12 @@
 //! A checked and compiled workflow, as the core runs it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::check::MAX_INSTANCES;
 use crate::details::DetailsSchema;
 use crate::duration::Millis;
 use crate::expr::Expression;
@@ -214,8 +215,11 @@ impl Step {
             StepKind::Timer(Timer::Until { at, .. }) => at.expressions(),
             StepKind::Await(wait) => {
                 let events = wait.events.iter();
-                let conditions = events.filter_map(|event| event.matches.as_ref());
-                conditions.chain(&wait.fails_when).collect()
+                let own = events.flat_map(|event| {
+                    let keys = event.key.iter().flat_map(|key| key.expressions());
+                    keys.chain(&event.matches)
+                });
+                own.chain(&wait.fails_when).collect()
             }
             StepKind::Run(run) => {
                 let each = run.each.iter();
@@ -435,6 +439,8 @@ pub struct AwaitedEvent {
     /// The condition that it must fulfil, over the step's variables and `event`, what it brought. An event that does
     /// not fulfil it does not end the wait. `None`: any such event does.
     pub matches: Option<Expression>,
+    /// What its senders may name in place of the order; `None`: they name the order.
+    pub key: Option<Box<Template>>,
 }
 
 /// Orders of another workflow that a step runs: child orders. The step is completed when they are Processed, and
@@ -733,6 +739,37 @@ impl Workflow {
                 u64::from(s.calls_per_run()) + compensation
             })
             .sum()
+    }
+
+    /// As [`worst_case_calls`](Self::worst_case_calls), with those of the child orders that do a part of this workflow's
+    /// work: in each way of a step that has several, and for each element of a list, of which there may be
+    /// [`MAX_INSTANCES`]. Child orders of other workflows are left out: see [`others_run`](Self::others_run).
+    #[must_use]
+    pub fn worst_case_calls_with_parts(&self) -> u64 {
+        let runs = self.steps.iter().filter_map(Step::run);
+        let of_parts = runs.map(|run| {
+            let parts = run.ways().filter_map(|way| self.part(&way.workflow));
+            let calls: u64 = parts.map(Self::worst_case_calls_with_parts).sum();
+            let times = run.each.as_ref().map_or(1, |_| MAX_INSTANCES as u64);
+            calls.saturating_mul(times)
+        });
+        of_parts.fold(self.worst_case_calls(), u64::saturating_add)
+    }
+
+    /// The part of this name; `None` if it is another workflow.
+    #[must_use]
+    pub fn part(&self, name: &WorkflowName) -> Option<&Self> {
+        self.parts.iter().find(|part| part.name == *name)
+    }
+
+    /// The other workflows of which steps run orders, in this workflow and its parts.
+    #[must_use]
+    pub fn others_run(&self) -> BTreeSet<&WorkflowName> {
+        let runs = self.steps.iter().filter_map(Step::run).flat_map(Run::ways);
+        let own = runs.map(|way| &way.workflow);
+        let own = own.filter(|name| self.part(name).is_none());
+        own.chain(self.parts.iter().flat_map(Self::others_run))
+            .collect()
     }
 
     /// The longest that all steps may take, in milliseconds, with one attempt at each action and no time between

@@ -109,3 +109,35 @@ fn steps_side_by_side_count_once_and_compensations_from_the_back() {
         (2 * one, 2 * one)
     );
 }
+
+/// The work for an element takes as long as it would in an order of its own, for as many at once as may be; a step with
+/// two ways takes both, and the compensation of the first.
+#[test]
+fn child_orders_are_in_the_worst_case() {
+    let step = |more: &str| {
+        format!(
+            r#"{{"workflow": "w", "steps": [{{"id": "a", "agent": "x", "action": "do-a",
+                "compensation": {{"action": "undo-a"}}{more}}}]}}"#
+        )
+    };
+    let of = |more: &str| {
+        let s = Story::of(&step(more));
+        let calls = s.workflow.worst_case_calls_with_parts();
+        let worst = stated(&s);
+        (calls, worst.processed.0, worst.compensated.0)
+    };
+    let (calls, processed, compensated) = of("");
+    let each = of(r#", "for_each": {"in": "details.lines", "at_once": 20}"#);
+    assert_eq!(each, (500 * calls, 25 * processed, 25 * compensated));
+    let within = of(r#", "for_each": {"in": "details.lines", "at_once": 50, "within": "1m"}"#);
+    assert_eq!(within.1, 10 * 60_000);
+    let ways = of(r#", "on_failure": [{"agent": "y"}]"#);
+    assert_eq!(ways, (2 * calls, 2 * processed + compensated, compensated));
+    let run = compile(
+        r#"{"workflow": "w", "steps": [{"id": "a", "run": {"workflow": "ship", "within": "2h"}}]}"#,
+    );
+    let others: Vec<&str> = run.others_run().iter().map(|name| name.as_str()).collect();
+    assert_eq!(others, ["ship"]);
+    let worst = WorstCase::of(&run, &Story::of(LINE).timing, Millis(SWEEP));
+    assert_eq!(worst.processed, Millis(7_200_000));
+}

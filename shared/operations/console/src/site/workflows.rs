@@ -83,7 +83,7 @@ pub(super) async fn workflow_page(visit: &Visit<'_>) -> Result<Page, Problem> {
             dt { "Version" } dd { code { (named.hash) } }
             @if let Some(say) = &workflow.definition.description { dt { "Description" } dd { (say) } }
             @if let Some(within) = workflow.order_timeout { dt { "Order timeout" } dd { (within) } }
-            dt { "Calls at most" } dd { (workflow.worst_case_calls()) " in one run" @if workflow.steps.iter().any(|step| step.run().is_some()) { ", without child orders" } }
+            dt { "Calls at most" } dd { (workflow.worst_case_calls_with_parts()) " in one run" @for other in workflow.others_run() { ", without the orders of " (other) } }
             dt { "Orders" } dd { a href={ "/console/orders?workflow=" (in_path(named.name.as_str())) } { "of this workflow" } }
         }
         h2 { "Steps" }
