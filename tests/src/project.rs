@@ -46,7 +46,12 @@ impl Service {
     }
 }
 
-fn free_port() -> u16 {
+/// A port that nobody listens on.
+///
+/// # Panics
+/// If there is none.
+#[must_use]
+pub fn free_port() -> u16 {
     let taken = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
     taken.local_addr().expect("an address").port()
 }

@@ -9,6 +9,7 @@ mod output;
 mod project_changes;
 mod projects;
 mod questions;
+mod subscription;
 mod waits;
 mod ways;
 mod workflow_test;
