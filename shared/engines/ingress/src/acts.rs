@@ -22,7 +22,8 @@ use triad_operator::bulk::ActResult;
 use triad_operator::operations::events::EventSent;
 use triad_operator::operations::order_acts::{ActDetails, OrderAct};
 use triad_operator::operations::{
-    ActOnOrders, Asked, Caller, Method, Problem, Reason, Role as OperatorRole, SendEvent, ask,
+    ActOnOrders, Asked, Caller, Method, Problem, Reason, Role as OperatorRole, SendEvent,
+    SendKeyedEvent, ask,
 };
 use triad_operator::outcome::Verdict;
 use triad_runtime::StateStore;
@@ -40,7 +41,7 @@ const NAMELESS: &str = "an application";
 const SEE_ORDER: &str = "The order goes on; GET /v1/orders/{id} says how far it is.";
 
 /// The codes of problems that only acts have.
-pub(crate) const CODES: [&str; 8] = [
+pub(crate) const CODES: [&str; 9] = [
     "bad-why",
     "does-not-fit",
     "event-not-awaited",
@@ -49,6 +50,7 @@ pub(crate) const CODES: [&str; 8] = [
     "not-amended",
     "not-an-event",
     "not-cancelled",
+    "unknown-key",
 ];
 
 /// The paths of the acts.
@@ -66,7 +68,12 @@ pub(crate) fn routes<S: StateStore>() -> Router<Arc<Service<S>>> {
             )
         };
     }
+    let by_key = post(async |State(service): Shared<S>, request: Request| {
+        let (head, body) = request.into_parts();
+        answered(service.keyed_event(&head, body).await)
+    });
     Router::new()
+        .route("/v1/events", by_key)
         .route("/v1/orders/{id}/events", act!(event))
         .route("/v1/orders/{id}/amend", act!(amend))
         .route("/v1/orders/{id}/cancel", act!(cancel))
@@ -87,6 +94,23 @@ enum Kind {
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Event")]
 struct EventForm {
+    /// The event's name, as the workflow's `await` has it.
+    event: String,
+    /// The event's id: the same name and id again is the same event. Without it, it is made of the name and the data.
+    #[serde(default)]
+    id: Option<String>,
+    /// What the event brings, at most 8 KiB of JSON.
+    #[serde(default)]
+    data: Value,
+}
+
+/// An event for the order that waits for it under a key.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(rename = "KeyedEvent")]
+struct KeyedEventForm {
+    /// What the workflow's `await` has as `key`: a text of 1 to 128 bytes.
+    key: String,
     /// The event's name, as the workflow's `await` has it.
     event: String,
     /// The event's id: the same name and id again is the same event. Without it, it is made of the name and the data.
@@ -167,6 +191,18 @@ pub(crate) fn describe(made: &mut Description) {
     .answer(200, "The order has had this event before.", json, &answer)
     .answer(202, "The event is stored, and its order takes it next.", json, &answer);
     made.add(operation, &problems);
+    let asked = made.body::<KeyedEventForm>();
+    let operation = Operation::new(
+        "/v1/events",
+        Method::Post,
+        "sendKeyedEvent",
+        "Sends an event to the order that waits for it under a key, such as a payment id that an earlier step has \
+         returned. Needs the role `submit`. If no order does, the answer is 404 `unknown-key`: send it again later.",
+    )
+    .body(json, &asked)
+    .answer(200, "The order has had this event before.", json, &answer)
+    .answer(202, "The event is stored, and its order takes it next.", json, &answer);
+    made.add(operation, &problems);
     let (asked, answer) = (made.body::<Amend>(), made.answer::<Amended<'static>>());
     let operation = of_order(
         "amend",
@@ -206,18 +242,21 @@ impl<S: StateStore> Service<S> {
             data,
             by: None,
         };
-        let sent = self.ask(&caller, request).await?;
-        let status = match sent.is_repeated {
-            true => StatusCode::OK,
-            false => StatusCode::ACCEPTED,
+        taken(&self.ask(&caller, request).await?)
+    }
+
+    /// Sends an event to the order that waits for it under a key.
+    async fn keyed_event(&self, head: &Parts, body: Body) -> Result<Answer, Problem> {
+        let caller = self.caller(head)?;
+        let form: KeyedEventForm = self.json(head, body).await?;
+        let request = SendKeyedEvent {
+            key: form.key,
+            event: form.event,
+            event_id: form.id,
+            data: form.data,
+            by: None,
         };
-        answer::json(
-            status,
-            &EventTaken {
-                kind: Kind::Event,
-                sent: &sent,
-            },
-        )
+        taken(&self.ask(&caller, request).await?)
     }
 
     /// Replaces details of an order that no step has read.
@@ -313,6 +352,16 @@ impl<S: StateStore> Service<S> {
         let read = self.front.memory.read(body, MAX_BYTES, within).await?;
         exact_json(&read.bytes, 422)
     }
+}
+
+/// The answer for an event that was sent.
+fn taken(sent: &EventSent) -> Result<Answer, Problem> {
+    let status = match sent.is_repeated {
+        true => StatusCode::OK,
+        false => StatusCode::ACCEPTED,
+    };
+    let kind = Kind::Event;
+    answer::json(status, &EventTaken { kind, sent })
 }
 
 pub(crate) fn no_such_order(id: &OrderId) -> Problem {

@@ -5,11 +5,13 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use triad_workflow::names::check_event;
+use triad_workflow::names::{check_event, check_key};
 use triad_workflow::{StepId, bounds, numbers};
 
 use crate::ids::{OrderId, Timestamp};
 use crate::later::{Callback, Says};
+use crate::message::Envelope;
+use crate::topics;
 
 /// Largest message of an event, in bytes, inclusive: 64 KiB.
 pub const MAX_EVENT_BYTES: usize = 64 * 1024;
@@ -35,6 +37,51 @@ pub struct ReceivedEvent {
     pub data: Value,
     /// The name of the user or the token that has sent it, at most [`MAX_EVENT_ID_BYTES`]; `None` if that is not said.
     pub by: Option<String>,
+}
+
+/// An event from outside whose sender does not know the order, and names a key in its place.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct KeyedEvent {
+    /// What it names: it keeps the rule of [`check_key`].
+    pub key: String,
+    /// As in [`ReceivedEvent`].
+    pub event: String,
+    /// As in [`ReceivedEvent`].
+    pub id: String,
+    /// As in [`ReceivedEvent`].
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub data: Value,
+    /// As in [`ReceivedEvent`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}
+
+impl KeyedEvent {
+    /// The same event about this order.
+    #[must_use]
+    pub fn about(self, order_id: OrderId) -> ReceivedEvent {
+        ReceivedEvent {
+            order_id,
+            event: self.event,
+            id: self.id,
+            data: self.data,
+            by: self.by,
+        }
+    }
+}
+
+impl ReceivedEvent {
+    /// The event as a message of the topic `events`.
+    #[must_use]
+    pub fn message(&self) -> Envelope {
+        let topic = topics::EVENTS.to_owned();
+        let (key, id) = (self.order_id.as_str(), self.id.clone());
+        let message = Envelope::event(topic, key, &self.event, id, None, &self.data);
+        match &self.by {
+            Some(name) => message.sent_by(name),
+            None => message,
+        }
+    }
 }
 
 /// A message from outside about one order.
@@ -115,12 +162,23 @@ fn not(code: &'static str, why: impl Into<String>) -> NotAnEvent {
     NotAnEvent { code, why }
 }
 
+/// A message of the topic `events`.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Message {
+    /// It names its order.
+    Of(Incoming),
+    /// It names a key in place of its order.
+    Keyed(Box<KeyedEvent>),
+}
+
 /// An event as a bare JSON object.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Bare {
     #[serde(default)]
     order_id: Option<String>,
+    #[serde(default)]
+    key: Option<String>,
     event: String,
     #[serde(default)]
     id: Option<String>,
@@ -184,7 +242,8 @@ pub struct EventMessage<'a> {
 impl EventMessage<'_> {
     /// Reads the message. It is a CloudEvent in binary mode if it has a header `ce_type`, else a CloudEvent in
     /// structured mode if its value has `specversion`, else a bare object: `event`, and if need be `order_id`, `id` and
-    /// `data`. Of a CloudEvent, `type` is the event and `subject` the order's id. (Kafka protocol binding of
+    /// `data`; or `key` in place of `order_id`, and then the message's own key says nothing. Of a CloudEvent, `type` is
+    /// the event and `subject` the order's id. (Kafka protocol binding of
     /// CloudEvents 1.0, sections 3.2 and 3.3.) A bare object with `token` is a callback: `step` and `token`, and if need
     /// be `order_id`, `id`, and `data` or `heartbeat: true`. One with `act` is an act of the application: `cancel`, or
     /// `amend` with `details`; and if need be `order_id`, `why` and `by`.
@@ -196,15 +255,15 @@ impl EventMessage<'_> {
     ///
     /// # Example
     /// ```
-    /// use triad_core::received::EventMessage;
+    /// use triad_core::received::{EventMessage, Incoming, Message};
     /// let message = EventMessage {
     ///     key: Some(b"o-1"), value: Some(br#"{"event": "paid", "data": {"amount": 20}}"#), headers: &[],
     ///     default_id: "events-0-17",
     /// };
-    /// let Ok(triad_core::received::Incoming::Event(event)) = message.read() else { panic!("it is an event") };
+    /// let Ok(Message::Of(Incoming::Event(event))) = message.read() else { panic!("it is an event") };
     /// assert_eq!((event.order_id.as_str(), event.event.as_str(), event.id.as_str()), ("o-1", "paid", "events-0-17"));
     /// ```
-    pub fn read(&self) -> Result<Incoming, NotAnEvent> {
+    pub fn read(&self) -> Result<Message, NotAnEvent> {
         let bytes = self
             .value
             .ok_or_else(|| not("tombstone", "the record has no value (a tombstone)"))?;
@@ -225,10 +284,10 @@ impl EventMessage<'_> {
             return Err(not("number-out-of-range", why));
         }
         if self.header("ce_type").is_none() && value.get("token").is_some() {
-            return self.callback(value);
+            return self.callback(value).map(Message::Of);
         }
         if self.header("ce_type").is_none() && value.get("act").is_some() {
-            return self.act(value);
+            return self.act(value).map(Message::Of);
         }
         let bare = self.bare(value)?;
         check_event(&bare.event).map_err(|e| not("wrong-field", format!("the event: {e}")))?;
@@ -238,12 +297,29 @@ impl EventMessage<'_> {
             let why = format!("the name of who sends it has 1 to {MAX_EVENT_ID_BYTES} bytes");
             return Err(not("wrong-field", why));
         }
-        Ok(Incoming::Event(Box::new(ReceivedEvent {
-            order_id: self.order_id(bare.order_id)?,
-            event: bare.event,
+        let (event, by) = (bare.event, bare.by);
+        let Some(key) = bare.key else {
+            let order_id = self.order_id(bare.order_id)?;
+            let event = ReceivedEvent {
+                order_id,
+                event,
+                id,
+                data,
+                by,
+            };
+            return Ok(Message::Of(Incoming::Event(Box::new(event))));
+        };
+        check_key(&key).map_err(|e| not("wrong-field", format!("the key: {e}")))?;
+        if bare.order_id.is_some() {
+            let why = "the event names a key and an order: it names one of the two";
+            return Err(not("wrong-field", why));
+        }
+        Ok(Message::Keyed(Box::new(KeyedEvent {
+            key,
+            event,
             id,
             data,
-            by: bare.by,
+            by,
         })))
     }
 
@@ -314,6 +390,7 @@ impl EventMessage<'_> {
         if let Some(event) = self.header("ce_type") {
             return Ok(Bare {
                 order_id: self.header("ce_subject"),
+                key: self.header("ce_key"),
                 event,
                 id: self.header("ce_id"),
                 data: value,
@@ -323,6 +400,7 @@ impl EventMessage<'_> {
         match value {
             Value::Object(mut fields) if fields.contains_key("specversion") => Ok(Bare {
                 order_id: text(&mut fields, "subject")?,
+                key: text(&mut fields, "key")?,
                 event: text(&mut fields, "type")?
                     .ok_or_else(|| not("missing-field", "the CloudEvent has no \"type\""))?,
                 id: text(&mut fields, "id")?,
@@ -383,7 +461,7 @@ mod tests {
         key: Option<&str>,
         value: &str,
         headers: &[(&str, &str)],
-    ) -> Result<Incoming, NotAnEvent> {
+    ) -> Result<Message, NotAnEvent> {
         let header =
             |(name, value): &(&str, &str)| ((*name).to_owned(), Some(value.as_bytes().to_vec()));
         let headers: Vec<_> = headers.iter().map(header).collect();
@@ -396,24 +474,24 @@ mod tests {
         .read()
     }
 
-    fn event(id: &str, data: Value) -> Incoming {
-        Incoming::Event(Box::new(ReceivedEvent {
+    fn event(id: &str, data: Value) -> Message {
+        Message::Of(Incoming::Event(Box::new(ReceivedEvent {
             order_id: OrderId::new("o-1").expect("an id"),
             event: "com.shop.paid".into(),
             id: id.into(),
             data,
             by: None,
-        }))
+        })))
     }
 
-    fn callback(id: &str, says: Says) -> Incoming {
-        Incoming::Callback(Box::new(Callback {
+    fn callback(id: &str, says: Says) -> Message {
+        Message::Of(Incoming::Callback(Box::new(Callback {
             order_id: OrderId::new("o-1").expect("an id"),
             step: "book".into(),
             token: "0a".into(),
             id: id.into(),
             says,
-        }))
+        })))
     }
 
     #[test]
@@ -441,6 +519,24 @@ mod tests {
             read(Some("o-1"), least, &[]),
             Ok(event("events-0-1", Value::Null))
         );
+        let keyed = Ok(Message::Keyed(Box::new(KeyedEvent {
+            key: "pay-7".into(),
+            event: "com.shop.paid".into(),
+            id: "e-1".into(),
+            data: json!(7),
+            by: None,
+        })));
+        let bare = r#"{"key": "pay-7", "event": "com.shop.paid", "id": "e-1", "data": 7}"#;
+        assert_eq!(
+            read(Some("any"), bare, &[]),
+            keyed,
+            "its own key says nothing"
+        );
+        let structured = r#"{"specversion": "1.0", "type": "com.shop.paid", "source": "/bank", "id": "e-1",
+            "key": "pay-7", "data": 7}"#;
+        assert_eq!(read(None, structured, &[]), keyed);
+        let headers = [headers[0], headers[1], headers[2], ("ce_key", "pay-7")];
+        assert_eq!(read(None, "7", &headers), keyed);
         let ended = r#"{"order_id": "o-1", "step": "book", "token": "0a", "id": "c-1", "data": 7}"#;
         let said = Says::Ended(json!(7));
         assert_eq!(read(None, ended, &[]), Ok(callback("c-1", said)));
@@ -522,6 +618,18 @@ mod tests {
                 r#"{"event": "paid", "data": 0.12345678901234567891}"#,
                 "number-out-of-range",
                 "data",
+            ),
+            (
+                None,
+                r#"{"event": "paid", "key": ""}"#,
+                "wrong-field",
+                "the key: a key is a text of 1 to 128 bytes",
+            ),
+            (
+                None,
+                r#"{"event": "paid", "key": "pay-7", "order_id": "o-1"}"#,
+                "wrong-field",
+                "names one of the two",
             ),
             (Some("o-1"), &large, "too-large", "8192"),
             (Some("o-1"), &long, "wrong-field", "1 to 128 bytes"),

@@ -20,6 +20,7 @@ pub mod definitions;
 pub mod delivery;
 mod downstream_record;
 pub mod handled;
+pub mod keys;
 pub mod metric;
 pub mod misconfigured;
 pub mod moving;

@@ -59,6 +59,25 @@ pub fn check_event(text: &str) -> Result<(), InvalidEventName> {
     }
 }
 
+/// Longest key of an event, in bytes, inclusive.
+pub const MAX_KEY_BYTES: usize = 128;
+
+/// The error of [`check_key`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a key is a text of 1 to {MAX_KEY_BYTES} bytes without control characters")]
+pub struct InvalidKey;
+
+/// Checks what the sender of an event names in place of its order: 1 to [`MAX_KEY_BYTES`] bytes, no control characters.
+///
+/// # Errors
+/// [`InvalidKey`] if the text breaks the rule.
+pub fn check_key(text: &str) -> Result<(), InvalidKey> {
+    match (1..=MAX_KEY_BYTES).contains(&text.len()) && !text.contains(char::is_control) {
+        true => Ok(()),
+        false => Err(InvalidKey),
+    }
+}
+
 /// Checks the name of a workflow: as [`check_name`], or several such names with `.` between them, for the part of a
 /// workflow that a step makes, and for the parts of that. No author writes a name with a `.`.
 ///

@@ -66,7 +66,7 @@ fn describe(route: &Route, made: &mut Description) {
             codes.push(415);
             // Orders and letters tell one by one whether an act fits their state.
             match route.name {
-                "SendEvent" => codes.extend([409, 422]),
+                "SendEvent" | "SendKeyedEvent" => codes.extend([409, 422]),
                 _ if route.path.contains("campaigns") => codes.push(409),
                 _ => {}
             }

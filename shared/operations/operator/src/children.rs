@@ -148,6 +148,7 @@ pub(crate) mod tests {
             until: Timestamp(9),
             ends: None,
             events: Vec::new(),
+            keys: BTreeMap::new(),
         });
         order
     }

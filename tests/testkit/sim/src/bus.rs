@@ -7,7 +7,7 @@ use std::task::Waker;
 use triad_core::{Direction, Envelope, Timestamp, topics};
 use triad_runtime::{BusError, InputRecord};
 
-use crate::kernel::{InstanceId, Kernel};
+use crate::kernel::{InstanceId, Kernel, OUTSIDE};
 use crate::lazy_commits::LazyCommits;
 
 /// A record in a topic, with the time at which it was appended and the instance that sent it.
@@ -87,6 +87,16 @@ impl BusState {
 
     pub(crate) fn partition(&mut self, topic: &str, at: usize) -> Option<&mut Partition> {
         self.topics.get_mut(topic)?.get_mut(at)
+    }
+
+    /// The ids of the records of a topic that an instance has sent, as topic, partition and offset.
+    pub(crate) fn sent_on(&self, topic: &str) -> BTreeSet<String> {
+        let partitions = self.topics.get(topic).into_iter().flatten().enumerate();
+        let records = partitions.flat_map(|(at, p)| p.log.iter().enumerate().map(move |r| (at, r)));
+        let sent_on = records.filter(|(_, (_, stored))| stored.by != OUTSIDE);
+        sent_on
+            .map(|(at, (offset, _))| format!("{topic}/{at}/{offset}"))
+            .collect()
     }
 
     /// All records of a topic, partition by partition.

@@ -122,7 +122,7 @@ const WAITING: [&str; 3] = [
       "steps": [
         {"id": "put-by", "agent": "stock", "action": "put-by", "compensation": {"action": "put-back"}},
         {"id": "cool", "wait": {"for": "2s"}},
-        {"id": "paid", "await": {"event": "paid", "match": "event.sum == details.sum", "within": "20s",
+        {"id": "paid", "await": {"event": "paid", "match": "event.sum == details.sum", "key": "${order.id}", "within": "20s",
          "decision": {"by": ["ann"], "remind": "6s", "escalate": {"after": "9s", "to": ["bob"]}, "form": {"required": ["sum"]}}}},
         {"id": "book", "agent": "bank", "action": "book", "input": {"payment": "${steps.paid.payment}"}, "compensation": {"action": "unbook"}}]}"#,
     r#"{"workflow": "lease",

@@ -157,6 +157,12 @@ pub(crate) struct SentEvent {
     pub record: String,
 }
 
+/// Whether the sender of an event does not know the order, and names its key: the order's id, as in
+/// `crate::definitions`.
+pub(crate) fn is_keyed(event: &NewEvent) -> bool {
+    event.after_ms.is_some_and(|after| after % 3 == 0)
+}
+
 /// Random orders; with `conflicts`, some are followed by a conflicting one.
 pub(crate) fn orders(rng: &mut Rng, count: usize, conflicts: bool) -> Vec<NewOrder> {
     let order = |rng: &mut Rng, n: usize| {

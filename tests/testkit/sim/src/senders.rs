@@ -145,8 +145,16 @@ fn send_act(world: &World, order: String, act: NewAct) {
 
 fn send_event(world: &World, order: &str, event: NewEvent) {
     let by = scenario::sender(&event);
-    let value = json!({"event": event.event, "id": event.id, "data": event.data, "by": by});
-    let envelope = from_outside(topics::EVENTS, Some(order), value.to_string().into_bytes());
+    let mut value = json!({"event": event.event, "id": event.id, "data": event.data, "by": by});
+    let is_keyed = scenario::is_keyed(&event);
+    let key = match is_keyed {
+        true => &event.id,
+        false => order,
+    };
+    if is_keyed {
+        value["key"] = json!(order);
+    }
+    let envelope = from_outside(topics::EVENTS, Some(key), value.to_string().into_bytes());
     let mut state = world.state();
     let State {
         kernel, bus, sent, ..
@@ -165,6 +173,7 @@ fn send_event(world: &World, order: &str, event: NewEvent) {
         ) {
             (true, ..) => "input: event again",
             (_, None, ..) => "input: event before its order",
+            _ if is_keyed => "input: event with a key",
             (_, _, _, "unknown") => "input: event that no step awaits",
             (_, _, "other", _) => "input: event that does not match",
             _ => "input: event",

@@ -5,6 +5,8 @@
 //! compensated cannot overtake the one that starts it. Each may come again: a child order answers as it did before. So from
 //! time to time the step asks once more, and no message that is lost holds an order up for good.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 use triad_workflow::check::MAX_INSTANCES;
 use triad_workflow::{EvalError, Millis, Run, StepIndex};
@@ -122,6 +124,7 @@ fn park(record: &mut StepRecord, children: Children, attempt: Attempt, now: Time
         until: now.plus(now.since(since).max(ASK_AGAIN)),
         ends: None,
         events: Vec::new(),
+        keys: BTreeMap::new(),
     };
     record.children = Some(children);
     match &mut record.state {

@@ -4,6 +4,8 @@
 //! The effect of such work is in doubt until its end is known. Nothing is counted while it goes on: neither the
 //! questions nor their calls.
 
+use std::collections::BTreeMap;
+
 use triad_workflow::{FinishesLater, StepIndex, Workflow};
 
 use super::answered::AnsweredRequest;
@@ -119,6 +121,7 @@ fn park(
         until: until.max(now),
         ends: None,
         events: Vec::new(),
+        keys: BTreeMap::new(),
     });
 }
 

@@ -224,6 +224,8 @@ pub enum Work {
         ends: Option<Timestamp>,
         /// The names of the events that the step waits for; empty if it waits for none.
         events: Vec<String>,
+        /// What senders may name in place of the order, by the name of the event; empty if they name the order.
+        keys: BTreeMap<String, String>,
     },
     /// The agent reported that the attempt failed. The Supervisor will count the failure and decide
     /// about another attempt.

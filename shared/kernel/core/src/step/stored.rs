@@ -84,6 +84,9 @@ struct StoredState {
     /// Of a parked step: what it waits for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     events: Vec<String>,
+    /// Of a parked step: what senders of the events may name in place of the order.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    keys: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     deferred_since: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -272,12 +275,14 @@ impl StoredState {
                 until,
                 ends,
                 events,
+                keys,
                 ..
             } => Self {
                 started: Some(*since),
                 until: Some(*until),
                 ends: *ends,
                 events: events.clone(),
+                keys: keys.clone(),
                 ..worked
             },
             Work::Failed {
@@ -421,6 +426,7 @@ impl StoredState {
             until: self.needs("until", self.until)?,
             ends: self.ends,
             events: self.events.clone(),
+            keys: self.keys.clone(),
         })
     }
 

@@ -78,7 +78,8 @@ fn cancelled_before_its_start_nothing_was_asked_for() {
     let mut s = scheduled(LINE);
     s.acts(Action::Cancel).claim();
     assert_eq!((s.state(), s.asks().len()), ("Compensated", 0));
-    assert_eq!(s.timeline(), [IncidentKind::Cancelled]);
+    let lines = [IncidentKind::Cancelled, IncidentKind::CompensationBegan];
+    assert_eq!(s.timeline(), lines);
 }
 
 #[test]

@@ -1,31 +1,28 @@
 //! The Scheduler: claims orders, runs their workflows, takes replies, runs compensation.
 
 mod children;
+mod input;
 mod intake;
+mod keys;
 mod load;
 mod pacing;
 mod traced;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use triad_core::children::ChildEnd;
-use triad_core::later::{MAX_LOCATION_BYTES, MAX_TAKEN_BYTES};
-use triad_core::message::{
-    Accepted, MAX_OUTPUT_BYTES, Reply, ReplyOutcome, SchedulerMessage, Wake,
-};
-use triad_core::pass::{self, Pass, PassEnd, Snapshot, Source, Task, WriterOrder};
-use triad_core::received::{EventMessage, Incoming};
+use triad_core::message::{SchedulerMessage, Wake};
+use triad_core::pass::{self, PassEnd, Snapshot, Source, Task};
+use triad_core::received::Incoming;
 use triad_core::status::Status;
-use triad_core::topics::EVENTS;
 use triad_core::{
     CallbackSecret, ClaimId, Envelope, Event, Failure, FailureKind, NeedsDetails, OrderId,
     Priority, Reason, Timestamp, render,
 };
-use triad_workflow::{Millis, WorkflowName, bounds};
+use triad_workflow::{Millis, WorkflowName};
 
 use crate::admission_queue::{Freed, Ports, let_in, room};
 use crate::beside::MOST_READS;
-use crate::cache::{Copy, MAX_DETAILS_BYTES, OrderCache};
+use crate::cache::{Copy, OrderCache};
 use crate::control::ControlStore;
 use crate::dead_letter::{self, Cause, dead_letter};
 use crate::decode::NoMessage;
@@ -41,6 +38,7 @@ use crate::record::InputRecord;
 use crate::settings::Settings;
 use crate::traces::Tracing;
 use crate::waves::{HeldKeys, waves};
+use input::{Decoded, Input, decode, work};
 use intake::Intake;
 use traced::RecordSpan;
 
@@ -84,49 +82,6 @@ struct LastTold {
     at: Timestamp,
     /// Whether the last report had waiting orders.
     waits: bool,
-}
-
-/// What a record says.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly all records are of the large kind, and need no allocation more"
-)]
-enum Input {
-    /// A message of Triad's own.
-    Message(SchedulerMessage),
-    /// An event or a callback from outside.
-    Incoming(Incoming),
-}
-
-impl Input {
-    fn order(&self) -> &OrderId {
-        match self {
-            Self::Message(SchedulerMessage::Accepted(accepted)) => &accepted.order_id,
-            Self::Message(SchedulerMessage::Wake(wake)) => &wake.order_id,
-            Self::Message(SchedulerMessage::Reply(reply)) => &reply.order_id,
-            Self::Message(SchedulerMessage::ChildEnded(ended)) => &ended.order_id,
-            Self::Message(SchedulerMessage::Child(child)) => &child.order_id,
-            Self::Incoming(incoming) => incoming.order_id(),
-        }
-    }
-
-    fn accepted(&self) -> Option<&Accepted> {
-        match self {
-            Self::Message(SchedulerMessage::Accepted(accepted)) => Some(accepted),
-            _ => None,
-        }
-    }
-
-    fn reply(&self) -> Option<&Reply> {
-        match self {
-            Self::Message(SchedulerMessage::Reply(reply)) => Some(reply),
-            _ => None,
-        }
-    }
-
-    fn is_incoming(&self) -> bool {
-        matches!(self, Self::Incoming(_))
-    }
 }
 
 /// One record of a wave, under way.
@@ -309,7 +264,14 @@ where
         let mut works = Vec::new();
         for (index, record) in records.iter().enumerate() {
             match decode(index, record, now) {
-                Ok(work) => {
+                Ok(decoded) => {
+                    let work = match decoded {
+                        Decoded::Work(work) => Some(*work),
+                        Decoded::Keyed(event) => self.find_by_key(*event, index, &mut batch).await,
+                    };
+                    let Some(work) = work else {
+                        continue;
+                    };
                     let mut work = Work {
                         is_passed: is_let_in,
                         ..work
@@ -361,6 +323,7 @@ where
                     .extract_if(.., |k| matches!(k.work.carried.pass.task(), Task::Read))
                     .map(|k| k.work),
             );
+            self.register_keys(&mut decided, batch).await;
             let passes = decided.iter_mut().map(|k| &mut k.work.carried).collect();
             let tracing = self.tracing();
             carry_out(&self.store, &self.bus, &self.entropy, &tracing, passes).await;
@@ -679,114 +642,4 @@ fn in_vain(reason: Reason) -> Option<Cause> {
         _ => return None,
     };
     Some(Cause::new(code, text))
-}
-
-/// What a record of the topic `events` is.
-fn decode_incoming(record: &InputRecord) -> Result<Input, NoMessage> {
-    let default_id = format!("{}-{}-{}", record.topic, record.partition, record.offset);
-    let message = EventMessage {
-        key: record.key.as_deref(),
-        value: record.value.as_deref(),
-        headers: &record.headers,
-        default_id: &default_id,
-    };
-    let incoming = message.read().map_err(|e| Cause::new(e.code, e.why))?;
-    Ok(Input::Incoming(incoming))
-}
-
-fn decode(index: usize, record: &InputRecord, now: Timestamp) -> Result<Work, NoMessage> {
-    let input = match record.topic == EVENTS {
-        true => decode_incoming(record)?,
-        false => Input::Message(decode_message(record, now)?),
-    };
-    let bytes = record.value.as_ref().map_or(0, Vec::len);
-    Ok(Work {
-        index,
-        id: input.order().clone(),
-        cacheable: bytes <= MAX_DETAILS_BYTES,
-        input,
-        unread: u64::try_from(record.timestamp_ms).map_or(Millis(0), |at| now.since(Timestamp(at))),
-        is_passed: false,
-        carried: Carried {
-            cause: record.trace(),
-            ..Carried::new(Pass::new(WriterOrder::InLine, MAX_RACES))
-        },
-    })
-}
-
-fn decode_message(record: &InputRecord, now: Timestamp) -> Result<SchedulerMessage, NoMessage> {
-    let not_one = "not-a-scheduler-message";
-    let mut message: SchedulerMessage = crate::decode::message(record, not_one, now)?;
-    // Replies may come from any sender, and the record, statuses and alerts keep this part.
-    if let SchedulerMessage::Reply(Reply {
-        outcome: ReplyOutcome::Failed { failure, .. } | ReplyOutcome::Deferred { failure, .. },
-        ..
-    }) = &mut message
-    {
-        failure.bound();
-    }
-    if let SchedulerMessage::ChildEnded(ended) = &mut message {
-        match &mut ended.end {
-            ChildEnd::NoEffect { cause } | ChildEnd::Kept { cause } => cause.bound(),
-            ChildEnd::Processed { output } => bounds::check(output, MAX_OUTPUT_BYTES)
-                .map_err(|e| Cause::new("output-out-of-bounds", format!("the output {e}")))?,
-        }
-    }
-    // Replies may come from any sender, and a record with a larger output could be written but not read.
-    if let SchedulerMessage::Reply(Reply {
-        outcome: ReplyOutcome::Succeeded { output },
-        ..
-    }) = &message
-    {
-        bounds::check(output, MAX_OUTPUT_BYTES)
-            .map_err(|e| Cause::new("output-out-of-bounds", format!("the output {e}")))?;
-    }
-    if let SchedulerMessage::Reply(Reply {
-        outcome: ReplyOutcome::InProgress(taking),
-        ..
-    }) = &message
-    {
-        bounds::check(&taking.output, MAX_TAKEN_BYTES)
-            .map_err(|e| Cause::new("output-out-of-bounds", format!("the output {e}")))?;
-        if taking
-            .location
-            .as_ref()
-            .is_some_and(|at| at.len() > MAX_LOCATION_BYTES)
-        {
-            let why = format!("the location has more than {MAX_LOCATION_BYTES} bytes");
-            return Err(Cause::new("location-out-of-bounds", why).into());
-        }
-    }
-    Ok(message)
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    #[test]
-    fn a_reply_whose_output_could_not_be_read_back_is_dead_lettered() {
-        let reply = |output: Value| {
-            let reply = json!({"type": "reply", "order_id": "7", "step": "pay", "direction": "forward",
-                "attempt": 1, "complete_by": 9, "calls": 1, "outcome": {"result": "succeeded", "output": output}});
-            let record = InputRecord {
-                value: Some(reply.to_string().into_bytes()),
-                ..InputRecord::default()
-            };
-            decode(0, &record, Timestamp(0))
-                .map(|_| ())
-                .map_err(|why| match why {
-                    NoMessage::Never(cause) => cause.code,
-                    NoMessage::Newer(_) => "newer",
-                })
-        };
-        let nested = |depth| (0..depth).fold(json!(7), |inner, _| json!([inner]));
-        assert_eq!(reply(nested(64)), Ok(()));
-        let refused = Err("output-out-of-bounds");
-        assert_eq!(reply(nested(65)), refused);
-        assert_eq!(reply(json!("x".repeat(8 * 1024 - 2))), Ok(()));
-        assert_eq!(reply(json!("x".repeat(8 * 1024 - 1))), refused);
-    }
 }

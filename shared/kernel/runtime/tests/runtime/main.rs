@@ -8,6 +8,7 @@ mod dead_letters;
 mod definitions;
 mod golden;
 mod guard;
+mod keys;
 mod operator;
 mod replay;
 mod scheduler;

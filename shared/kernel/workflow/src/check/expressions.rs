@@ -82,7 +82,7 @@ pub(crate) fn compiled(definition: &Definition, problems: &mut Problems) -> Vec<
             .flat_map(AwaitDefinition::events)
             .enumerate();
         let conditions = events.filter_map(|(nth, event)| {
-            let at = event_path(written, &top, nth);
+            let at = event_path(written, &top, nth, "match");
             Some((at, event.matches?))
         });
         let fails = written
@@ -110,6 +110,14 @@ pub(crate) fn compiled(definition: &Definition, problems: &mut Problems) -> Vec<
             (Role::Input, top.key("input"), &written.input),
             (Role::Input, top.keys("wait.until"), &until),
         ];
+        let keys = written.awaits.iter().flat_map(AwaitDefinition::events);
+        let keys: Vec<_> = keys
+            .map(|event| event.key.map_or(Value::Null, Value::from))
+            .collect();
+        for (nth, key) in keys.iter().enumerate() {
+            let at = event_path(written, &top, nth, "key");
+            inputs.push((Role::Input, at, key));
+        }
         for (nth, other) in written.on_failure.iter().enumerate() {
             let at = top.key("on_failure").index(nth).key("input");
             inputs.push((Role::Input, at, &other.input));
@@ -159,14 +167,14 @@ pub(crate) fn compiled(definition: &Definition, problems: &mut Problems) -> Vec<
 }
 
 /// The place of an event's condition.
-fn event_path(step: &StepDefinition, at: &Path, nth: usize) -> Path {
+fn event_path(step: &StepDefinition, at: &Path, nth: usize, field: &str) -> Path {
     let at = at.key("await");
     let list = step.awaits.as_ref().and_then(|wait| {
         let lists = [("first_of", &wait.first_of), ("all_of", &wait.all_of)];
         lists.into_iter().find(|(_, events)| !events.is_empty())
     });
     let at = list.map_or(at.clone(), |(name, _)| at.key(name).index(nth));
-    at.key("match")
+    at.key(field)
 }
 
 /// Checks the expressions. `ancestors` are the steps that each step comes after; `None` if that is not

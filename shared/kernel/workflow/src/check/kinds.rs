@@ -250,6 +250,10 @@ fn check_events(events: &AwaitDefinition, at: &Path, problems: &mut Problems) {
         let reason = "belongs to an event: write it beside the `event` that it is about";
         problems.push(Problem::new(at.key("match"), reason).on_key());
     }
+    if events.event.is_none() && events.key.is_some() {
+        let reason = "belongs to an event: write it beside the `event` that it is about";
+        problems.push(Problem::new(at.key("key"), reason).on_key());
+    }
     if events.within == Millis(0) {
         problems.add(at.key("within"), "no time is no wait: remove the step");
     }
@@ -276,6 +280,11 @@ fn check_events(events: &AwaitDefinition, at: &Path, problems: &mut Problems) {
                 at.key("event"),
                 format!("{} is there already", written.event),
             );
+        }
+        if written.key.as_ref().is_some_and(|key| !key.contains("${")) {
+            let reason = "is the same for every order, so no event could be told from another's";
+            let problem = Problem::new(at.key("key"), reason);
+            problems.push(problem.hint("write `key: ${steps.charge.payment}`"));
         }
     }
 }

@@ -26,9 +26,11 @@ pub(super) fn events(
     may_be_compensated: bool,
     variables: &Variables<'_>,
 ) -> Result<Await, String> {
-    let variables = variables.of_event();
+    let of_event = variables.of_event();
     let events = written.events();
-    let events = events.iter().map(|written| event(written, &variables));
+    let events = events
+        .iter()
+        .map(|written| event(written, variables, &of_event));
     let events: Result<Vec<_>, String> = events.collect();
     Ok(Await {
         events: events?,
@@ -37,7 +39,7 @@ pub(super) fn events(
         fails_when: written
             .fails_when
             .as_deref()
-            .map(|condition| variables.bare(condition))
+            .map(|condition| of_event.bare(condition))
             .transpose()?,
         decision: written.decision.as_ref().map(|decision| Decision {
             by: decision.by.clone(),
@@ -58,13 +60,22 @@ pub(super) fn events(
     })
 }
 
-fn event(written: &EventDefinition, variables: &Variables<'_>) -> Result<AwaitedEvent, String> {
+fn event(
+    written: &EventDefinition,
+    variables: &Variables<'_>,
+    of_event: &Variables<'_>,
+) -> Result<AwaitedEvent, String> {
     Ok(AwaitedEvent {
         event: written.event.clone(),
         matches: written
             .matches
             .as_deref()
-            .map(|condition| variables.bare(condition))
+            .map(|condition| of_event.bare(condition))
+            .transpose()?,
+        key: written
+            .key
+            .as_deref()
+            .map(|key| variables.template(&Value::from(key)).map(Box::new))
             .transpose()?,
     })
 }

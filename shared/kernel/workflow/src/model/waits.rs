@@ -34,6 +34,11 @@ pub struct AwaitDefinition {
     /// variables, such as `event.amount == details.amount`. Absent: any such event does.
     #[serde(default, rename = "match", skip_serializing_if = "Option::is_none")]
     pub matches: Option<String>,
+    /// With `event`: what senders may name in place of the order, such as `${steps.charge.payment}`: a text of 1 to 128
+    /// bytes in which `${ … }` is an expression, or an expression alone that is a text or a whole number. Absent: they
+    /// name the order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     /// Events of which the first one ends the wait. The output is `{event: its name, data: what it brings}`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub first_of: Vec<EventDefinition>,
@@ -94,6 +99,7 @@ impl AwaitDefinition {
         let single = self.event.as_ref().map(|event| EventDefinition {
             event: event.clone(),
             matches: self.matches.clone(),
+            key: self.key.clone(),
         });
         let several = self.first_of.iter().chain(&self.all_of).cloned();
         single.into_iter().chain(several).collect()
@@ -110,6 +116,9 @@ pub struct EventDefinition {
     /// As in `await`.
     #[serde(default, rename = "match", skip_serializing_if = "Option::is_none")]
     pub matches: Option<String>,
+    /// As in `await`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
 }
 
 /// What is done when an event has not come in time.

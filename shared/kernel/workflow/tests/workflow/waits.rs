@@ -61,6 +61,13 @@ fn events_are_one_the_first_or_all() {
     assert_eq!(wait.otherwise, Otherwise::Compensate);
     let matches = wait.events[0].matches.as_ref().expect("a condition");
     assert_eq!(matches.source(), "event.amount == details.amount");
+    let keyed = sound("{id: b, await: {event: paid, key: \"p-${details.amount}\", within: 7d}}");
+    let reads: Vec<&str> = keyed.steps[1].expressions().map(|e| e.source()).collect();
+    assert_eq!(
+        reads,
+        ["details.amount"],
+        "what it reads is not amended later"
+    );
     for (list, needs_all) in [("first_of", false), ("all_of", true)] {
         let several = sound(&format!(
             "{{id: b, await: {{{list}: [{{event: x}}, {{event: y}}], within: 1h, otherwise: continue}}}}"
@@ -288,6 +295,18 @@ fn events_that_are_none_are_refused() {
     refused(
         "{id: b, await: {first_of: [{event: x}], match: \"true\", within: 1h}}",
         "belongs to an event",
+    );
+    refused(
+        "{id: b, await: {event: x, key: always, within: 1h}}",
+        "is the same for every order",
+    );
+    refused(
+        "{id: b, await: {first_of: [{event: x}], key: \"${details.a}\", within: 1h}}",
+        "belongs to an event",
+    );
+    refused(
+        "{id: b, await: {event: x, key: \"${event.a}\", within: 1h}}",
+        "unknown variable `event`",
     );
     let many: Vec<String> = (0..9).map(|n| format!("{{event: e{n}}}")).collect();
     refused(

@@ -1,5 +1,7 @@
 //! A person's decision: who sees the form, who may send it, and what is sent.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 use triad_console::Settings;
 use triad_console::tokens::{NewToken, Role};
@@ -33,6 +35,7 @@ async fn waiting(world: &World, id: &str) {
                 until: now.plus(Millis(10 * 24 * 3_600_000)),
                 ends: None,
                 events: vec!["decided".to_owned()],
+                keys: BTreeMap::new(),
             });
             order.steps = vec![record];
         })

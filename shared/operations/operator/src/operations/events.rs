@@ -4,9 +4,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use triad_core::received::{EventMessage, Incoming, NotAnEvent, ReceivedEvent};
-use triad_core::{Envelope, Order, OrderId, ProcessState, StepState, Timestamp, topics};
+use triad_core::received::{EventMessage, Incoming, Message, NotAnEvent, ReceivedEvent};
+use triad_core::{Envelope, Order, OrderId, ProcessState, StepState, Timestamp};
+use triad_runtime::keys::order_of;
 use triad_runtime::{Bus, StateStore};
+use triad_workflow::names::{check_event, check_key};
 use triad_workflow::{Decision, Millis, StepKind, Workflow};
 
 use super::local::{Execute, Installation, Local};
@@ -89,14 +91,7 @@ impl Execute for SendEvent {
                 Some((why, true)) => return Err(Problem::new(422, "does-not-fit", why)),
                 Some((why, false)) => return Err(Problem::new(403, "may-not-decide", why)),
             }
-            let topic = topics::EVENTS.to_owned();
-            let (key, id) = (event.order_id.as_str(), event.id.clone());
-            let message = Envelope::event(topic, key, &event.event, id, None, &event.data);
-            let message = match &event.by {
-                Some(name) => message.sent_by(name),
-                None => message,
-            };
-            send(on, message).await?;
+            send(on, event.message()).await?;
             tracing::info!(order = %event.order_id, event = %event.event, by = caller.name, "an event was sent");
         }
         Ok(EventSent {
@@ -105,6 +100,66 @@ impl Execute for SendEvent {
             event_id: event.id,
             is_repeated,
         })
+    }
+}
+
+/// Send an event to the order that waits for it under a key, where the sender does not know the order.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SendKeyedEvent {
+    /// What the workflow's `await` has as `key`: a text of 1 to 128 bytes.
+    pub key: String,
+    /// The event's name, as the workflow's `await` has it.
+    pub event: String,
+    /// The event's id, as in `sendEvent`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event_id: Option<String>,
+    /// What the event brings, at most 8 KiB of JSON; null where it is left out.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub data: Value,
+    /// Who sends it, where the caller has no name of its own; at most 128 bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}
+
+impl Execute for SendKeyedEvent {
+    type Answer = EventSent;
+
+    async fn execute<I: Installation>(
+        self,
+        on: &Local<I>,
+        caller: &Caller,
+    ) -> Result<EventSent, Problem> {
+        let Self {
+            key,
+            event,
+            event_id,
+            data,
+            by,
+        } = self;
+        let order = match check_event(&event).is_ok() && check_key(&key).is_ok() {
+            true => order_of(on.store(), &event, &key).await?,
+            false => None,
+        };
+        let unknown = || {
+            let text = format!("no order waits for an event {event:?} under the key {key:?}");
+            Problem::missing("unknown-key", text)
+                .next("Send it again later: an order may begin to wait for it.")
+        };
+        let Some(id) = order else {
+            on.may_act(caller)?;
+            return Err(unknown());
+        };
+        let id = id.to_string();
+        SendEvent {
+            id,
+            event,
+            event_id,
+            data,
+            by,
+        }
+        .execute(on, caller)
+        .await
     }
 }
 
@@ -135,7 +190,10 @@ pub(super) fn read(value: &Value, content: &str) -> Result<Incoming, Problem> {
         default_id: &digest,
     }
     .read();
-    message.map_err(|NotAnEvent { code, why }| Problem::new(422, code, why))
+    match message.map_err(|NotAnEvent { code, why }| Problem::new(422, code, why))? {
+        Message::Of(incoming) => Ok(incoming),
+        Message::Keyed(_) => Err(Problem::internal("it names its order")),
+    }
 }
 
 /// The record of an order.

@@ -53,7 +53,7 @@ pub use campaigns::{
     GetCampaign, GetCampaignBatch, ListCampaigns, ResumeCampaign, StartCampaign, StopCampaign,
 };
 pub use downstreams::{ActOnDownstreams, ListDownstreams};
-pub use events::SendEvent;
+pub use events::{SendEvent, SendKeyedEvent};
 pub use filter::{DeadLetterFilter, OrderFilter};
 pub use hidden::Hidden;
 pub use letters::{ActOnDeadLetters, GetDeadLetter, ListDeadLetters};
@@ -262,6 +262,9 @@ mod table {
         /// Send an event to an order: the step that waits for it takes it. The same name and id again is the same
         /// event, which is sent once.
         SendEvent: Post "/orders/{id}/events" => events::EventSent;
+        /// Send an event to the order that waits for it under a key, such as a payment id that an earlier step has
+        /// returned.
+        SendKeyedEvent: Post "/events" => events::EventSent;
         /// Say that work is finished, or still going on, that a service has taken for a step of an order. The token that
         /// the service was given with the call is needed.
         CallBack: Post "/orders/{id}/steps/{step}" => callbacks::CalledBack;

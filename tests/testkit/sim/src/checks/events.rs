@@ -13,7 +13,7 @@ use triad_workflow::{StepKind, Workflow};
 use super::findings::Findings;
 use crate::definitions::TIMING;
 use crate::kernel::Coverage;
-use crate::scenario::{APPLICATION, REPLIES, SentEvent};
+use crate::scenario::{APPLICATION, REPLIES, SentEvent, is_keyed};
 use crate::world::State;
 
 /// The name of the event, and the field of the details that it must repeat, of the one step that has a condition; as in
@@ -223,6 +223,7 @@ pub(super) fn check(state: &State, found: &mut Findings) {
             format!("{sent:?}: {:?}", order.map(|o| &o.events))
         });
     }
+    check_keyed(state, found);
     check_acts(state, &letters, found);
     for order in state.store.orders() {
         let ids: BTreeSet<_> = order.events.iter().map(|e| (&e.event, &e.id)).collect();
@@ -249,6 +250,39 @@ pub(super) fn check(state: &State, found: &mut Findings) {
                 format!("{}: {:?}", order.id, order.events)
             });
         }
+    }
+}
+
+/// An event that named a key is had by the order that registered it, also if it came before, or was sent on to the order
+/// and became a dead letter then.
+fn check_keyed(state: &State, found: &mut Findings) {
+    let letters: Vec<_> = state.bus.all(topics::DEAD_LETTER).collect();
+    for sent in state.sent.events.iter().filter(|e| is_keyed(&e.event)) {
+        let key = format!("awaited/{}/{}", sent.event.event, sent.order);
+        let record = state.control.read(state.kernel.now, &key);
+        let is_registered = record.is_some_and(|is| is.value["order"].is_string());
+        if !is_registered || state.store.is_gone(&sent.order) {
+            continue;
+        }
+        let says = |name: &str, wanted: &str, headers: &[(String, Option<Vec<u8>>)]| {
+            let mut headers = headers.iter();
+            headers.any(|(n, value)| n == name && value.as_deref() == Some(wanted.as_bytes()))
+        };
+        let is_sent_on = letters.iter().any(|letter| {
+            let (letter, event) = (&letter.envelope, &sent.event);
+            letter.key.as_deref() == Some(sent.order.as_str().as_bytes())
+                && says("ce_type", &event.event, &letter.headers)
+                && says("ce_id", &event.id, &letter.headers)
+        });
+        let order = state.store.order(&sent.order);
+        let is_full = letters.iter().any(|letter| {
+            letter.envelope.id() == Some(&sent.record)
+                && !says("triad-cause", "unknown-key", &letter.envelope.headers)
+        });
+        let holds = is_full || is_sent_on || order.is_some_and(|order| has(order, sent));
+        found.check("an-event-with-a-key-reaches-its-order", holds, || {
+            format!("{sent:?}: {:?}", order.map(|o| &o.events))
+        });
     }
 }
 

@@ -39,7 +39,9 @@ impl State {
                 format!("{}: begun at {now}, to start at {}", after.id, at.0)
             });
         if before.submitted_at.plus(TIMING.announce_within) < at {
-            self.kernel.coverage.reach("saw: an order started at its moment");
+            self.kernel
+                .coverage
+                .reach("saw: an order started at its moment");
         }
     }
 

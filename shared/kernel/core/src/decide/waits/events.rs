@@ -1,12 +1,17 @@
 //! Events from outside: which step takes one, which are kept for later, and which come in vain.
 
+use std::collections::BTreeMap;
 use std::slice;
 
 use serde_json::{Map, Value, json};
-use triad_workflow::{Await, Decision, Expression, Millis, Step, StepId, StepIndex, StepKind};
+use triad_workflow::names::check_key;
+use triad_workflow::{
+    Await, Decision, EvalError, Expression, Millis, Step, StepId, StepIndex, StepKind,
+};
 
 use super::super::{Decision as Decided, Draft, Reason, next_version_by_event};
 use super::ended;
+use super::timer::source;
 use crate::context::{Context, NeedsDetails};
 use crate::failure::{Failure, FailureKind};
 use crate::ids::Timestamp;
@@ -148,6 +153,37 @@ pub(super) fn collect(
         .map(|e| (e.event.clone(), e.data.take().unwrap_or_default()))
         .collect();
     Ok(Some(brought.into()))
+}
+
+/// What senders of the events that a step waits for may name in place of the order; an error if a key has no value, or
+/// one that is no text of the allowed length.
+pub(super) fn keys(
+    ctx: &Context<'_>,
+    order: &Order,
+    wait: &Await,
+) -> Result<Result<BTreeMap<String, String>, EvalError>, NeedsDetails> {
+    let mut keys = BTreeMap::new();
+    for awaited in &wait.events {
+        let Some(template) = &awaited.key else {
+            continue;
+        };
+        let scope = input::scope(ctx, order, template.expressions(), None)?;
+        let key = match template.render(&scope) {
+            Ok(Value::String(text)) => text,
+            Ok(Value::Number(n)) if n.is_u64() || n.is_i64() => n.to_string(),
+            // No text and no whole number: no key.
+            Ok(_) => String::new(),
+            Err(e) => return Ok(Err(e)),
+        };
+        if let Err(why) = check_key(&key) {
+            return Ok(Err(EvalError {
+                source_text: source(template),
+                reason: why.to_string(),
+            }));
+        }
+        keys.insert(awaited.event.clone(), key);
+    }
+    Ok(Ok(keys))
 }
 
 /// Writes into the timeline who has decided and why, and into what the decision brings, who.

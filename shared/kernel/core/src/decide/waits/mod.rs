@@ -6,6 +6,8 @@
 mod events;
 mod timer;
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 use triad_workflow::{Otherwise, StepIndex, StepKind};
 
@@ -42,6 +44,16 @@ pub(super) fn begin(
             return Ok(false);
         }
     };
+    let keys = match kind {
+        StepKind::Await(wait) => match events::keys(ctx, order, wait)? {
+            Ok(keys) => keys,
+            Err(error) => {
+                undefined(ctx, order, index, &error, now)?;
+                return Ok(false);
+            }
+        },
+        StepKind::Timer(_) | StepKind::Call(_) | StepKind::Run(_) => BTreeMap::new(),
+    };
     let until = next_look(kind, now, ends, now);
     order.steps[index].state = StepState::Acting(Work::Parked {
         attempt: last.next(),
@@ -52,6 +64,7 @@ pub(super) fn begin(
             StepKind::Await(wait) => wait.events.iter().map(|e| e.event.clone()).collect(),
             StepKind::Timer(_) | StepKind::Call(_) | StepKind::Run(_) => Vec::new(),
         },
+        keys,
     });
     let output = match kind {
         StepKind::Await(wait) => {

@@ -36,8 +36,8 @@ pub(super) fn until(
     }))
 }
 
-/// The one expression of the moment; the whole of it if it has several, for any of them may be what is wrong.
-fn source(template: &Template) -> String {
+/// The one expression of a text; the whole of it if it has several, for any of them may be what is wrong.
+pub(super) fn source(template: &Template) -> String {
     match template.expressions()[..] {
         [expression] => expression.source().to_owned(),
         _ => Template::WHOLE.to_owned(),
