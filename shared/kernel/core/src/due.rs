@@ -3,7 +3,8 @@
 //! Invariant: the hint of an order is never later than its true due time, unless that has passed already. A hint is
 //! moved as seldom as that allows, because moving it costs two index writes and leaving it costs none: an order that
 //! finishes in time is put into the index once and removed once. If the Supervisor finds a hint too early, it moves
-//! it to the true time.
+//! it to the true time. The hint of an order that waits for timers alone is moved when the wait begins: it would be
+//! found too early for sure.
 
 use triad_workflow::WorkflowName;
 

@@ -561,6 +561,8 @@ pub(crate) fn transition(ctx: &Context<'_>, mut next: Draft, now: Timestamp) -> 
         None => None,
         Some(at) if next.set_aside.is_some() => Some(at),
         Some(at) if next.state.is_finished() => Some(at),
+        // A sweep that came before the end of its timers would have nothing to do but to move the hint.
+        Some(at) if waits::has_only_timers(ctx, &next) => Some(at),
         Some(at) => due::next_hint(next.due, at, now),
     };
     next.decided()

@@ -49,7 +49,7 @@ probing unheard       | cl    R     R       R       R         R    old   ILL    
 deferred                | cl    na    na      na      na        na   na    na     na        na      ILL     R     P       P       P       unf       in      none      wrong
 failed                | cl    na    na      na      na        na   na    na     na        na      ILL     P     P       P       P       unf       in      none      wrong
 parked                | cl    na    na      na      na        na   na    na     na        na      ILL     R     U       U       U       unf       in        R      wrong
-parked timer          | cl    na    na      na      na        na   na    na     na        na      ILL     R     P       P       P       unf       in        none      wrong
+parked timer          | cl    na    na      na      na        na   na    na     na        na      ILL     nd    P       P       P       unf       in        none      wrong
 parked paused         | held  na    na      na      na        na   na    na     na        na      ILL     P     U       U       U       unf       in        P      wrong
 taken                 | cl    na    na      na      na        na   na    na     na        na      ILL     nd    P       P       P       unf       in        none      R
 taken paused          | held  na    na      na      na        na   na    na     na        na      ILL     nd    P       P       P       unf       in        none      P

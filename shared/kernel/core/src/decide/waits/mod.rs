@@ -82,6 +82,14 @@ pub(super) fn begin(
     }
 }
 
+/// Whether an order waits for timers and for nothing else.
+pub(super) fn has_only_timers(ctx: &Context<'_>, order: &Order) -> bool {
+    let is_timer = |index: StepIndex| matches!(ctx.workflow.steps[index].kind, StepKind::Timer(_));
+    let work = (0..order.steps.len()).filter(|&index| order.steps[index].state.work().is_some());
+    let mut work = work.map(is_timer).peekable();
+    work.peek().is_some() && work.all(|is_timer| is_timer)
+}
+
 /// When the Supervisor looks at a wait that began at `since`: at its end, or before it when a decision is to be asked for
 /// again.
 fn next_look(kind: &StepKind, since: Timestamp, ends: Timestamp, now: Timestamp) -> Timestamp {
