@@ -6,6 +6,7 @@
 mod acknowledged;
 mod announcement_rate;
 mod drive;
+mod pace;
 mod plan;
 mod traced;
 mod unconfirmed;
@@ -29,6 +30,7 @@ use crate::traces::Tracing;
 use crate::unreadable::{self, Subject, Unreadable};
 use acknowledged::Acknowledged;
 use announcement_rate::Rests;
+use pace::Pace;
 use plan::{Candidate, Plan, Policy};
 use unconfirmed::Refusing;
 
@@ -51,6 +53,9 @@ pub struct Supervisor<S, B, C, E> {
     acknowledged: Acknowledged,
     settings: Settings,
 }
+
+/// An order with a decision, the pass that carries it out, and the interval until its next announcement.
+type Swept = (Snapshot, Carried, Millis);
 
 /// What one sweep did. All numbers are counts of this sweep alone and start at 0.
 ///
@@ -134,6 +139,7 @@ where
     async fn sweep_all(&self, time: Millis) -> Report {
         let mut report = Report::default();
         let mut refusing = Refusing::default();
+        let mut pace = Pace::default();
         let began = self.clock.now();
         let ends = began.plus(time);
         let until = began.minus(self.settings.timing.skew);
@@ -157,7 +163,8 @@ where
                         break;
                     }
                 };
-                self.take_up(found.rows, &mut refusing, &mut report).await;
+                self.take_up(found.rows, &mut refusing, &mut pace, &mut report)
+                    .await;
                 match found.next {
                     Some(next) => page = Some(next),
                     None => break,
@@ -233,7 +240,13 @@ where
     }
 
     /// Handles the rows of one page: load, plan, execute, report.
-    async fn take_up(&self, rows: Vec<DueRow>, refusing: &mut Refusing, report: &mut Report) {
+    async fn take_up(
+        &self,
+        rows: Vec<DueRow>,
+        refusing: &mut Refusing,
+        pace: &mut Pace,
+        report: &mut Report,
+    ) {
         report.found += rows.len();
         let ids = rows.into_iter().map(|r| r.order).collect();
         let found = self.load(ids).await;
@@ -262,10 +275,16 @@ where
             };
             (due.read, carried, due.rest)
         });
-        let mut passes: Vec<(Snapshot, Carried, Millis)> = passes.collect();
-        let carried = passes.iter_mut().map(|(_, carried, _)| carried).collect();
+        let (mut waits, mut passes): (Vec<Swept>, Vec<Swept>) =
+            passes.partition(|(read, carried, _)| pace::ends_wait(read, carried));
+        self.carry_out(&mut passes).await;
+        for group in waits.chunks_mut(pace::AT_ONCE) {
+            pace.turn(&self.store, &self.clock).await;
+            self.carry_out(group).await;
+            pace.woke(group.iter().map(|(_, carried, _)| carried));
+        }
+        passes.append(&mut waits);
         let tracing = self.tracing();
-        carry_out(&self.store, &self.bus, &self.entropy, &tracing, carried).await;
         for (read, carried, rest) in passes {
             if rests_until(&carried) == Some(now.plus(rest)) {
                 self.rests.take(rest, now);
@@ -286,6 +305,12 @@ where
         }
         self.deferred(&deferred, now, report).await;
         self.tell_unreadable(unreadable).await;
+    }
+
+    async fn carry_out(&self, passes: &mut [Swept]) {
+        let passes = passes.iter_mut().map(|(_, carried, _)| carried).collect();
+        let tracing = self.tracing();
+        carry_out(&self.store, &self.bus, &self.entropy, &tracing, passes).await;
     }
 
     async fn tell_unreadable(&self, unreadable: Unreadable) {

@@ -93,6 +93,107 @@ fn orders_that_are_announced_again_rest_for_longer_the_more_there_are() {
     assert_eq!(rests, apart);
 }
 
+/// Stores orders whose wait is over, all in one shard.
+fn over(world: &World, count: usize) {
+    let workflow = compiled_from(json!({"workflow": "w", "steps": [
+        {"id": "pause", "wait": {"for": "1d"}},
+        {"id": "pay", "agent": "bank", "action": "take", "compensation": "none"}]}));
+    world.publish(&workflow, canonical_json(&workflow.definition));
+    for n in 0..count {
+        let id = format!("o-{n:05}");
+        let _ = world.announced(&workflow, &id, json!({}));
+        let mut inner = world.inner();
+        let now = Timestamp(inner.now);
+        let order = inner.orders.get_mut(&order_id(&id)).expect("it is stored");
+        order.steps[0].state = StepState::Acting(Work::Parked {
+            attempt: Attempt(1),
+            since: now,
+            until: now,
+            ends: None,
+            events: Vec::new(),
+        });
+        let row = DueRow {
+            order: order_id(&id),
+            workflow: None,
+        };
+        inner.due.entry(0).or_default().push(row);
+    }
+    world.after(1_000);
+}
+
+/// How long a sweep of pages of this size has rested each time, how often it has looked for claims, and how many
+/// messages it has sent.
+fn paced(world: &World, sweep_page: u32) -> (Vec<u64>, usize, usize) {
+    world.asked();
+    let settings = Settings {
+        sweep_page,
+        ..Settings::default()
+    };
+    let report = sweep(world, settings);
+    assert_eq!(report.written, report.found);
+    let asked = world.asked();
+    let looks = asked
+        .iter()
+        .filter(|a| matches!(a, Asked::LoadEventually(1)));
+    let looks = looks.count();
+    let rests = asked.iter().filter_map(|asked| match asked {
+        Asked::Slept(ms) => Some(*ms),
+        _ => None,
+    });
+    (rests.collect(), looks, world.sent(topics::SCHEDULER).len())
+}
+
+#[test]
+fn orders_whose_wait_is_over_are_woken_18_at_once_every_10_milliseconds() {
+    for (count, rests) in [(18, 0), (19, 1), (72, 3)] {
+        let world = World::new();
+        over(&world, count);
+        assert_eq!(paced(&world, 100), (vec![10; rests], 0, count));
+    }
+}
+
+#[test]
+fn orders_that_are_to_start_now_are_woken_at_the_same_pace() {
+    let world = World::new();
+    over(&world, 19);
+    for order in world.inner().orders.values_mut() {
+        order.steps[0].state = StepState::Waiting;
+        order.start_at = order.due;
+        order.state = ProcessState::Pending {
+            complete_by: order.due,
+        };
+    }
+    world.after(60_000);
+    assert_eq!(paced(&world, 100), (vec![10], 0, 19));
+}
+
+#[test]
+fn while_schedulers_claim_the_orders_that_a_sweep_wakes_it_goes_by_the_rate() {
+    let world = World::new();
+    over(&world, 900);
+    // To an eventually consistent read they are gone, and so were claimed.
+    world.inner().faults.absent_eventually = true;
+    let (rests, looks, sent) = paced(&world, 100);
+    // A page has five groups of 18 orders and one of ten.
+    assert_eq!(rests.iter().sum::<u64>(), (900 - 10) * 10 / 18);
+    assert_eq!((looks, sent), (54 - 4, 900));
+}
+
+#[test]
+fn a_sweep_with_more_than_64_woken_orders_that_nobody_claims_waits_for_a_second_once() {
+    let world = World::new();
+    over(&world, 1_000);
+    let (rests, looks, sent) = paced(&world, 100);
+    let in_vain = [8, 16, 32, 64, 128, 256, 512];
+    assert_eq!(rests, [&[10; 4][..], &in_vain].concat(), "then it is late");
+    assert_eq!((looks, sent), (8, 1_000));
+    for (orders, looks) in [(65, 0), (66, 8)] {
+        let world = World::new();
+        over(&world, orders);
+        assert_eq!(paced(&world, 1).1, looks, "{orders}");
+    }
+}
+
 /// Stores orders that have ended in Error with their last status unsent, all in one shard.
 fn untold(world: &World, orders: std::ops::Range<usize>, reply_topic: Option<&str>) {
     let workflow = world.workflow("w");
