@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use triad_worker::Function;
 use triad_workflow::load;
 
+use super::timers;
 use crate::dev::engines::{EngineOptions, Engines, limits};
 use crate::dev::follow::{Follower, OrderLine};
 
@@ -42,7 +43,10 @@ impl Running {
         let engines = Engines::start(EngineOptions {
             data: scratch.as_ref().map(|d| PathBuf::from(d.path())),
             partitions: 4,
-            workflows: vec![load::from_yaml(WORKFLOW.0, WORKFLOW.1, &limits())?.into()],
+            workflows: [WORKFLOW, timers::WORKFLOW]
+                .into_iter()
+                .map(|(name, yaml)| Ok(load::from_yaml(name, yaml, &limits())?.into()))
+                .collect::<Result<_>>()?,
             ..EngineOptions::default()
         })
         .await?;

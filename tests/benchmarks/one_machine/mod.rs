@@ -1,5 +1,5 @@
 //! `triad bench`: the speed of the embedded run on this machine, its CPU time by part, the effect of a flood on
-//! orders of the high lane, and the effect of overload on all orders.
+//! orders of the high lane, the effect of overload on all orders, and many orders that wait for one moment.
 //!
 //! Each scenario runs in a child process, so that its memory and CPU time can be measured. CPU time is counted by
 //! thread; the thread's name gives the part of the system.
@@ -9,6 +9,7 @@ mod load;
 mod overload;
 mod priority;
 mod throughput;
+mod timers;
 
 use std::process::ExitCode;
 
@@ -22,6 +23,8 @@ use throughput::SCENARIOS;
 
 /// Name of the scenario of `--priority`.
 const PRIORITY: &str = "priority";
+/// Name of the scenario of `--timers`.
+const TIMERS: &str = "timers";
 
 /// Measure the embedded run: three steps, one HTTP call each, orders of 500 bytes
 #[derive(Debug, Args)]
@@ -29,6 +32,7 @@ const PRIORITY: &str = "priority";
   triad bench
   triad bench --orders 5000 --json
   triad bench --priority --orders 10000      what a flood does to orders of the high lane
+  triad bench --timers 100000                orders that have waited for one moment
   triad bench --overload --svg overload.svg  goodput and latency at 0.1 to 10 times the best rate
   triad bench --overload --loads 0.5,2 --seconds 60 --json
   triad bench --overload --burst 100000      all orders at once, followed to their ends
@@ -41,6 +45,9 @@ pub struct BenchArgs {
     /// Measure high orders, and normal ones beside them, during a flood of normal orders
     #[arg(long)]
     priority: bool,
+    /// Measure how long N orders need that have waited for one moment, and new orders beside them
+    #[arg(long, value_name = "N", conflicts_with_all = ["priority", "overload"], value_parser = clap::value_parser!(u32).range(10..=1_000_000))]
+    timers: Option<u32>,
     /// Print a JSON line for each scenario
     #[arg(long)]
     json: bool,
@@ -69,6 +76,14 @@ pub async fn run(args: BenchArgs) -> Result<ExitCode> {
             priority::print(&figures);
         }
         figures.good
+    } else if let Some(timers) = args.timers {
+        let figures: timers::Figures = child(TIMERS, &[format!("--timers={timers}")]).await?;
+        if args.json {
+            print_line(&serde_json::to_value(&figures)?)?;
+        } else {
+            timers::print(&figures);
+        }
+        figures.good
     } else {
         throughput(&args).await?
     };
@@ -86,6 +101,8 @@ async fn here(name: &str, args: &BenchArgs) -> Result<ExitCode> {
         // The scenario's function above has already printed its figures.
     } else if name == PRIORITY {
         print(&priority::measure(name, orders).await?)?;
+    } else if let (TIMERS, Some(timers)) = (name, args.timers) {
+        print(&timers::measure(name, timers).await?)?;
     } else if let Some(scenario) = SCENARIOS.iter().find(|s| s.name == name) {
         print(&throughput::measure(*scenario, orders).await?)?;
     } else {

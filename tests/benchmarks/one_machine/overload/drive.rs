@@ -232,7 +232,10 @@ impl Driver {
 }
 
 /// Runs `work` on a new thread with its own runtime, and returns its result.
-async fn on_own_thread<T, F>(work: F, on: T) -> Result<T>
+///
+/// # Errors
+/// Those of `work`, and if the thread cannot be started or panics.
+pub async fn on_own_thread<T, F>(work: F, on: T) -> Result<T>
 where
     T: Send + 'static,
     F: AsyncFnOnce(T) -> Result<T> + Send + 'static,

@@ -10,7 +10,7 @@ mod notes;
 mod offered;
 mod plot;
 mod table;
-mod times;
+pub mod times;
 
 use std::path::{Path, PathBuf};
 
@@ -20,6 +20,7 @@ use clap::Args;
 use super::throughput::{self, SCENARIOS};
 use super::{child, orders as count_of, print};
 use crate::output::{Usage, print_line};
+pub use drive::on_own_thread;
 
 /// Names of the scenarios.
 const OFFERED: &str = "offered load";
