@@ -3,4 +3,5 @@
 mod admission;
 mod guard;
 mod moving;
+mod timers;
 mod walk;
