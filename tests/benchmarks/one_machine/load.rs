@@ -19,6 +19,8 @@ const WORKFLOW: (&str, &str) = (
 );
 /// Details are padded to this many bytes.
 const ORDER_BYTES: usize = 500;
+/// More calls than any scenario makes.
+const SERVICE_KEYS: usize = 16_000_000;
 /// Time between the Supervisor's sweeps.
 const SWEEP_EVERY: std::time::Duration = std::time::Duration::from_millis(500);
 
@@ -43,6 +45,7 @@ impl Running {
         let engines = Engines::start(EngineOptions {
             data: scratch.as_ref().map(|d| PathBuf::from(d.path())),
             partitions: 4,
+            service_keys: Some(SERVICE_KEYS),
             workflows: [WORKFLOW, timers::WORKFLOW]
                 .into_iter()
                 .map(|(name, yaml)| Ok(load::from_yaml(name, yaml, &limits())?.into()))

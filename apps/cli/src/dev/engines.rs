@@ -62,6 +62,8 @@ pub struct EngineOptions {
     pub reply_topics: Vec<String>,
     /// Faults that the reference service injects.
     pub faults: Faults,
+    /// How many keys the reference service remembers; `None`: its own number. It refuses further ones.
+    pub service_keys: Option<usize>,
 }
 
 impl EngineOptions {
@@ -145,13 +147,14 @@ impl Engines {
             }
             error => unusable("the Kafka port", data, error.into()),
         })?;
+        let usual = triad_reference_service::Config::default();
         let reference = triad_reference_service::Config {
+            max_keys: options.service_keys.unwrap_or(usual.max_keys),
             listen: loopback(service_port),
             ledger: data.map(|d| d.join("ledger.jsonl")),
             faults: options.faults.clone(),
             answers: options.agents.answers.outputs(),
             calls: options.agents.answers.calls(&options.workflows),
-            ..triad_reference_service::Config::default()
         };
         let service = EmbeddedReferenceService::start(reference).map_err(|error| {
             use triad_reference_service::StartError;

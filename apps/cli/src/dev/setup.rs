@@ -106,6 +106,7 @@ impl Setup {
             agents: self.agents.clone(),
             reply_topics: args.reply_topic.clone(),
             faults: args.faults.faults(),
+            service_keys: None,
         }
     }
 }
