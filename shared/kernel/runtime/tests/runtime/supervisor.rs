@@ -111,6 +111,7 @@ fn over(world: &World, count: usize) {
             until: now,
             ends: None,
             events: Vec::new(),
+            keys: Default::default(),
         });
         let row = DueRow {
             order: order_id(&id),
