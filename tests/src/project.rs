@@ -46,7 +46,7 @@ impl Service {
     }
 }
 
-/// A port that nobody listens on.
+/// A port on which no process listens.
 ///
 /// # Panics
 /// If there is none.

@@ -115,7 +115,7 @@ pub async fn measure(name: &str, timers: u32) -> Result<Figures> {
     run.figures(name)
 }
 
-/// The run: what was offered, and what the statuses have told.
+/// The run: what was offered, and what the statuses say of it.
 struct Run {
     timers: u32,
     bus: KafkaBus,

@@ -7,7 +7,7 @@ use triad_tests::cli::{Ran, triad};
 use triad_tests::dev::Dev;
 use triad_tests::orders::{Files, lines};
 use triad_tests::poll::until;
-use triad_tests::topics::read_all;
+use triad_tests::topics::{Raw, read_all, write};
 
 /// A file of the example, by its name.
 fn example(name: &str) -> String {
@@ -124,6 +124,52 @@ async fn start(files: &Files, within: &str, ids: &[&str]) -> Dev {
     let dev = Dev::start(&["--workflow", &workflow]).await;
     dev.submit(Path::new(&orders)).await;
     dev
+}
+
+#[tokio::test]
+async fn who_does_not_know_the_order_names_a_key_that_a_step_has_returned() {
+    let files = Files::new();
+    let keyed = waiting("1h").replace("event: paid,", "event: paid, key: \"${steps.hold.id}\",");
+    let service = "agents: {stock: {actions: {hold: {keep: {id: \"pay-${input.n}\"}}}}}\n";
+    let keyed = keyed.replace(
+        "action: hold,",
+        "action: hold, input: {n: \"${details.n}\"},",
+    ) + service;
+    let workflow = files.write("sale.yaml", &keyed);
+    let order = json!({"order_id": "1", "workflow": "sale", "details": {"n": 7}});
+    let orders = files.write("orders.jsonl", &lines(&[order]));
+    let dev = Dev::start(&["--workflow", &workflow]).await;
+    let signal = [
+        "signal",
+        "pay-7",
+        "paid",
+        "--by-key",
+        "--input",
+        "{\"sum\": 5}",
+    ];
+    let early = dev.triad(&signal).await.ended(1).err;
+    assert!(early.contains("no order waits for an event"), "{early}");
+    // Over Kafka it is kept for the order.
+    let value = json!({"event": "paid", "key": "pay-7", "id": "e-1", "data": {"sum": 5}});
+    let event = Raw {
+        topic: "events".to_owned(),
+        value: Some(value.to_string().into_bytes()),
+        ..Raw::default()
+    };
+    write(&dev.kafka, &[event]).await;
+    until("the early event is seen", async || {
+        let letters = dev.triad(&["dead-letters", "list"]).await.good().out;
+        letters.contains("unknown-key").then_some(())
+    })
+    .await;
+    dev.submit(Path::new(&orders)).await;
+    let ended = dev.all_finished(1).await;
+    assert_eq!(state(&ended, "1"), "Processed");
+    let shown = dev.triad(&["get", "1", "--json"]).await.good().out;
+    let shown: Value = serde_json::from_str(&shown).expect("JSON");
+    assert_eq!(shown["steps"][1]["output"], json!({"sum": 5}));
+    let late = dev.triad(&signal).await.ended(1).err;
+    assert!(late.contains("no step of it waits any more"), "{late}");
 }
 
 #[tokio::test]

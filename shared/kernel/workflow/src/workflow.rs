@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::check::MAX_INSTANCES;
 use crate::details::DetailsSchema;
 use crate::duration::Millis;
 use crate::expr::Expression;
@@ -19,6 +18,9 @@ use crate::template::Template;
 
 /// Position of a step in [`Workflow::steps`], from 0.
 pub type StepIndex = usize;
+
+/// Most child orders that one step may run, inclusive.
+pub const MAX_INSTANCES: usize = 500;
 
 pub(crate) const DEFAULT_ATTEMPT_TIMEOUT: Millis = Millis(30_000);
 

@@ -7,7 +7,9 @@ use triad_core::received::KeptEvent;
 use triad_core::topics;
 use triad_ingress::{NewToken, Role};
 use triad_runtime::system::SystemClock;
-use triad_runtime::{BusError, Clock, DefinitionStore, StoreError};
+use triad_runtime::{
+    BusError, Clock, ControlStore, ControlWrite, DefinitionStore, StoreError, Written,
+};
 use triad_workflow::WorkflowName;
 
 use crate::common::client::{Said, read};
@@ -26,7 +28,28 @@ pub fn paths() -> [(&'static str, Value); 3] {
     ]
 }
 
+/// Each act on an order, as a path with a body that it takes; the order is also known by its id as a key.
+pub fn requests(order: &str) -> Vec<(String, Value)> {
+    let paths = paths().into_iter();
+    let own = paths.map(|(path, body)| (format!("/v1/orders/{order}/{path}"), body));
+    let keyed = json!({"key": order, "event": "paid", "data": {"sum": 5}});
+    own.chain([("/v1/events".to_owned(), keyed)]).collect()
+}
+
 impl World {
+    /// Has a key lead to an order, as a Scheduler does when the order begins to wait for the event `paid`.
+    async fn register(&self, key: &str, order: &str) {
+        let registered = ControlWrite {
+            key: format!("awaited/paid/{key}"),
+            value: json!({"order": order}),
+            expected: None,
+            expires: None,
+            token: 1,
+        };
+        let written = self.sqlite.write(registered).await;
+        assert_eq!(written, Ok(Written::Written));
+    }
+
     async fn submit_waiting(&self, id: &str) {
         let order = json!({"order_id": id, "workflow": "waits", "details": {}});
         assert_eq!(self.client.post("/v1/orders", &order).await.status, 201);
@@ -70,6 +93,30 @@ async fn an_event_without_an_id_has_the_same_one_each_time_it_is_sent() {
     assert!(first.is_string(), "{first}");
     assert_eq!(send(5).await, first);
     assert_ne!(send(6).await, first, "other data is another event");
+}
+
+#[tokio::test]
+async fn an_event_with_a_key_goes_to_the_order_that_waits_under_it() {
+    let world = World::start().await;
+    world.submit_waiting("1").await;
+    let send = async |key: &str| {
+        let paid = json!({"key": key, "event": "paid", "id": "p-1", "data": {"sum": 5}});
+        world.client.post("/v1/events", &paid).await
+    };
+    for key in ["pay-7", "", &"x".repeat(129)] {
+        let said = send(key).await;
+        assert_eq!(said.is(), (404, "unknown-key".to_owned()), "{said:?}");
+    }
+    assert!(world.heard.to(topics::EVENTS).is_empty(), "nothing is kept");
+    world.register("pay-7", "1").await;
+    let said = send("pay-7").await;
+    assert_eq!((said.status, &said.json()["order_id"]), (202, &json!("1")));
+    let sent = world.heard.to(topics::EVENTS);
+    assert_eq!(sent.len(), 1);
+    assert_eq!(sent[0].key.as_deref(), Some("1".as_bytes()));
+    let named = json!({"key": "pay-7", "event": "paid", "order_id": "1"});
+    let said = world.client.post("/v1/events", &named).await;
+    assert_eq!(said.is(), (422, "bad-body".to_owned()));
 }
 
 #[tokio::test]
@@ -228,8 +275,7 @@ async fn the_token_of_an_application_is_enough_and_its_name_is_kept() {
         post(&shop.token, "/v1/orders", &order("1")).await.status,
         201
     );
-    for (path, body) in paths() {
-        let path = format!("/v1/orders/1/{path}");
+    for (path, body) in requests("1") {
         let said = post(&desk.token, &path, &body).await;
         assert_eq!(said.is(), (403, "role".to_owned()));
         let said = post("triad_other", &path, &body).await;
@@ -264,6 +310,7 @@ pub async fn every_answer() {
     let world = World::with(made).await;
     for id in ["1", "2", "3", "lost"] {
         world.submit_waiting(id).await;
+        world.register(id, id).await;
     }
     world.finish("2").await;
     let before = world.stored("lost").await.unwrap().version;
@@ -274,14 +321,15 @@ pub async fn every_answer() {
     world.write(lost, before).await;
     keep_event(&world, "3").await;
     assert_eq!(world.act("3", "events", &paths()[0].1).await.status, 200);
-    for (path, body) in paths() {
-        let at = format!("/v1/orders/1/{path}");
-        for id in ["1", "2", "none", "lost", "%"] {
-            world.act(id, path, &body).await;
+    let client = &world.client;
+    for id in ["1", "2", "3", "none", "lost", "%"] {
+        for (at, body) in requests(id) {
+            client.post(&at, &body).await;
         }
-        world.act("1", path, &json!({})).await;
-        world.act("1", path, &json!("x".repeat(70_000))).await;
-        let client = &world.client;
+    }
+    for (at, _) in requests("1") {
+        client.post(&at, &json!({})).await;
+        client.post(&at, &json!("x".repeat(70_000))).await;
         client.send("POST", &at, &[], b"{}").await;
         let mut stream = client.connect().await;
         let half = format!(
@@ -297,21 +345,22 @@ pub async fn every_answer() {
     *world.heard.refuses.lock().unwrap() = Some(away);
     let said = world.act("3", "events", &json!({"event": "paid"})).await;
     assert_eq!(said.is(), (503, "bus-unavailable".to_owned()));
-    for (path, body) in paths() {
-        world
-            .store
-            .fail_load(Some(StoreError::Transient("x".into())));
-        world.act("1", path, &body).await;
-        world.store.fail_load(Some(StoreError::Item("x".into())));
-        world.act("1", path, &body).await;
-        world.store.fail_load(None);
+    for (at, body) in requests("1") {
+        for fault in [
+            StoreError::Transient("x".into()),
+            StoreError::Item("x".into()),
+        ] {
+            world.store.fail_load(Some(fault));
+            client.post(&at, &body).await;
+            world.store.fail_load(None);
+        }
     }
     let mut made = Made::default();
     made.settings.limits.body_bytes = 1;
     let crowded = World::with(made).await;
-    for (path, _) in paths() {
+    for (at, _) in requests("1") {
         let large = json!("x".repeat(20_000));
-        let said = crowded.act("1", path, &large).await;
+        let said = crowded.client.post(&at, &large).await;
         assert_eq!(said.is(), (429, "queue-full".to_owned()));
     }
 }

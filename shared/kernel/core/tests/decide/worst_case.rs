@@ -117,7 +117,7 @@ fn child_orders_are_in_the_worst_case() {
     let step = |more: &str| {
         format!(
             r#"{{"workflow": "w", "steps": [{{"id": "a", "agent": "x", "action": "do-a",
-                "compensation": {{"action": "undo-a"}}{more}}}]}}"#
+                "compensation": {{"action": "compensate-a"}}{more}}}]}}"#
         )
     };
     let of = |more: &str| {

@@ -59,7 +59,7 @@ impl Input {
     }
 }
 
-/// A record of one of the topics, as far as it says by itself what it is about.
+/// What a record of one of the topics is about, before the store is asked.
 pub(super) enum Decoded {
     /// A message about an order.
     Work(Box<Work>),

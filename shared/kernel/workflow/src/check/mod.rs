@@ -12,6 +12,7 @@ mod run;
 pub(crate) mod search;
 pub(crate) mod variables;
 
+pub use crate::workflow::MAX_INSTANCES;
 use std::collections::BTreeSet;
 
 use crate::duration::Millis;
@@ -34,8 +35,6 @@ pub const MAX_EVENTS: usize = 8;
 pub const MAX_DECIDERS: usize = 16;
 /// Most times that a decision is asked for again, inclusive.
 pub const MAX_REMINDERS: u64 = 100;
-/// Most child orders that one step may run, inclusive.
-pub const MAX_INSTANCES: usize = 500;
 /// Most codes of failures for which one policy says what follows, inclusive.
 pub const MAX_CODES: usize = 16;
 /// Most other ways to do the work of one step, inclusive.

@@ -7,6 +7,7 @@ use serde_json::json;
 use triad_console::tokens::{NewToken, Role};
 
 use triad_operator::versions::SAFE_TO_REMOVE_AFTER;
+use triad_runtime::{ControlStore, ControlWrite, Written};
 
 use crate::common::client::Client;
 use crate::common::document::{DOCUMENT, SEEN, is_kept};
@@ -242,6 +243,38 @@ async fn sent(world: &World) {
     }
     let plain = world.client.send("POST", &path("e-1"), &[], b"{}").await;
     assert_eq!(plain.status, 415);
+    keyed(world).await;
+}
+
+/// Sends the same events under keys, which lead to these orders.
+async fn keyed(world: &World) {
+    let path = "/v1/operate/keyed-events";
+    for (event, key, order) in [
+        ("paid", "k-1", "e-1"),
+        ("other", "k-1", "e-1"),
+        ("paid", "k-2", "a"),
+    ] {
+        let registered = ControlWrite {
+            key: format!("awaited/{event}/{key}"),
+            value: json!({"order": order}),
+            expected: None,
+            expires: None,
+            token: 1,
+        };
+        assert_eq!(world.store.write(registered).await, Ok(Written::Written));
+    }
+    for (body, status) in [
+        (json!({"key": "k-1", "event": "paid"}), 200),
+        (json!({"key": "k-1", "event": "other"}), 422),
+        (json!({"key": "k-2", "event": "paid"}), 409),
+        (json!({"key": "k-3", "event": "paid"}), 404),
+        (json!({"event": "paid"}), 400),
+    ] {
+        let said = world.act(path, &body).await;
+        assert_eq!(said.status, status, "{body}: {said:?}");
+    }
+    let plain = world.client.send("POST", path, &[], b"{}").await;
+    assert_eq!(plain.status, 415);
 }
 
 /// Calls back about work in progress, with its token and with another one.
@@ -352,6 +385,10 @@ async fn strangers() {
         (&format!("{campaign}/resume"), why.clone()),
         ("/v1/operate/workflows/prune", why),
         ("/v1/operate/orders/a/events", json!({"event": "paid"})),
+        (
+            "/v1/operate/keyed-events",
+            json!({"key": "k", "event": "paid"}),
+        ),
         ("/v1/operate/orders/a/steps/b", json!({"token": "0a"})),
     ] {
         assert_eq!(world.act(path, &json!({})).await.status, 401, "{path}");

@@ -264,7 +264,7 @@ mod table {
         SendEvent: Post "/orders/{id}/events" => events::EventSent;
         /// Send an event to the order that waits for it under a key, such as a payment id that an earlier step has
         /// returned.
-        SendKeyedEvent: Post "/events" => events::EventSent;
+        SendKeyedEvent: Post "/keyed-events" => events::EventSent;
         /// Say that work is finished, or still going on, that a service has taken for a step of an order. The token that
         /// the service was given with the call is needed.
         CallBack: Post "/orders/{id}/steps/{step}" => callbacks::CalledBack;

@@ -469,8 +469,9 @@ fn misfits(state: &State, found: &mut Findings) {
 /// G7: exactly the records that cannot be handled are in the dead-letter topic, each with its cause.
 fn letters(state: &State, found: &mut Findings) {
     let mut kept = BTreeSet::new();
+    // The others are markers that say who has replayed a letter.
     let letters = state.bus.all(topics::DEAD_LETTER);
-    for stored in letters.filter(|stored| header(stored, "triad-replay-of").is_none()) {
+    for stored in letters.filter(|stored| header(stored, "triad-by").is_none()) {
         let has_cause = header(stored, "triad-cause").is_some_and(|c| !c.is_empty());
         found.check("g7-a-dead-letter-has-a-cause", has_cause, || {
             format!("{stored:?}")

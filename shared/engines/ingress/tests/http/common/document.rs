@@ -18,6 +18,7 @@ fn template(path: &str) -> Option<&'static str> {
     let path = path.split('?').next().unwrap_or_default();
     match path {
         "/v1/orders" => Some("/v1/orders"),
+        "/v1/events" => Some("/v1/events"),
         "/v1/openapi.json" => Some("/v1/openapi.json"),
         "/healthz" => Some("/healthz"),
         "/readyz" => Some("/readyz"),
