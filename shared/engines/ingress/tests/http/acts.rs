@@ -324,6 +324,8 @@ pub async fn every_answer() {
     let client = &world.client;
     let (at, body) = requests("3").pop().expect("the one with a key");
     assert_eq!(client.post(&at, &body).await.status, 200);
+    let another = json!({"key": "3", "event": "paid", "id": "another"});
+    assert_eq!(client.post(&at, &another).await.status, 202);
     for id in ["1", "2", "none", "lost", "%"] {
         for (at, body) in requests(id) {
             client.post(&at, &body).await;
@@ -346,6 +348,8 @@ pub async fn every_answer() {
     let away = BusError::Transient("x".into());
     *world.heard.refuses.lock().unwrap() = Some(away);
     let said = world.act("3", "events", &json!({"event": "paid"})).await;
+    assert_eq!(said.is(), (503, "bus-unavailable".to_owned()));
+    let said = client.post("/v1/events", &another).await;
     assert_eq!(said.is(), (503, "bus-unavailable".to_owned()));
     for (at, body) in requests("1") {
         for fault in [
