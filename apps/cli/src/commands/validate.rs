@@ -153,7 +153,7 @@ fn show(file: &Path, workflow: &Workflow, args: &ValidateArgs) -> Result<()> {
     );
     if let Some(within) = tight {
         println!(
-            "  warning: order_timeout {within} is less than the worst case: an order that needs its retries may be compensated before it has had them"
+            "  warning: order_timeout {within} is less than the worst case{lists}: an order that needs its retries may be compensated before it has had them"
         );
     }
     for warning in warnings {

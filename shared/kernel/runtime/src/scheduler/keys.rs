@@ -5,13 +5,15 @@ use std::sync::Arc;
 use futures::future::join_all;
 use triad_core::pass::Task;
 use triad_core::received::{Incoming, KeyedEvent};
-use triad_core::{Order, Timestamp, Work as StepWork};
+use triad_core::{Order, OrderId, Timestamp, Work as StepWork};
 
-use super::{Batch, Input, ReadMessage, Scheduler, Work, work};
+use super::{Batch, Decoded, Input, ReadMessage, Scheduler, Work, work};
 use crate::control::ControlStore;
 use crate::dead_letter::{Cause, LetterId};
+use crate::decode::NoMessage;
+use crate::handled::Redelivery;
 use crate::keys::{self, EarlyEvent, Found};
-use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore};
+use crate::ports::{Bus, Clock, DefinitionStore, Entropy, StateStore, StoreError};
 
 impl<S, B, C, E> Scheduler<S, B, C, E>
 where
@@ -20,11 +22,24 @@ where
     C: Clock,
     E: Entropy,
 {
-    /// The event of a record as a message about its order. `None` if no order waits for it yet: then it is kept, and has
+    /// The orders to which the keys of these events lead, in the order of the events, all read at once.
+    pub(super) async fn orders_of_keys(
+        &self,
+        decoded: &[Result<Decoded, NoMessage>],
+    ) -> Vec<Result<Option<OrderId>, StoreError>> {
+        let keyed = decoded.iter().filter_map(|decoded| match decoded {
+            Ok(Decoded::Keyed(event)) => Some(event),
+            Ok(Decoded::Work(_)) | Err(_) => None,
+        });
+        join_all(keyed.map(|event| keys::order_of(&self.store, &event.event, &event.key))).await
+    }
+
+    /// The event of a record as a message about its order, to which its key led when it was read. `None` if no order waits for it yet: then it is kept, and has
     /// a dead letter, so that an event for which no order ever waits is seen.
     pub(super) async fn find_by_key(
         &self,
         event: KeyedEvent,
+        order: Result<Option<OrderId>, StoreError>,
         index: usize,
         batch: &mut Batch<'_>,
     ) -> Option<Work> {
@@ -34,7 +49,13 @@ where
             event,
             letter: LetterId::of(record).to_string(),
         };
-        let (code, text) = match keys::find(&self.store, &self.entropy, &early, now).await {
+        let found = match order {
+            Ok(Some(order)) => Ok(Found::Order(order)),
+            // Events of one key are kept one after the other, so that none of them is in the way of another.
+            Ok(None) => keys::find(&self.store, &self.entropy, &early, now).await,
+            Err(e) => Err(e),
+        };
+        let (code, text) = match found {
             Ok(Found::Order(order)) => {
                 let event = Box::new(early.event.about(order));
                 let input = Input::Incoming(Incoming::Event(event));
@@ -48,6 +69,13 @@ where
                 "too-many-events",
                 "no order waits for an event of this name under this key, and as many others are kept as may be",
             ),
+            // It would be refused each time, and hold up the records behind it.
+            Err(StoreError::Item(why)) => {
+                batch
+                    .letters
+                    .push((index, Cause::new("unreadable-key", why)));
+                return None;
+            }
             Err(e) => {
                 batch.redeliver(index, e.into());
                 return None;
@@ -80,7 +108,16 @@ where
             Some(Err(why)) => {
                 self.intake
                     .forget(known.read.order.priority, &known.work.id);
-                batch.redeliver(known.work.index, why);
+                let index = known.work.index;
+                match why {
+                    // The Supervisor finds the order when it is overdue.
+                    Redelivery::Store(StoreError::Item(why)) => {
+                        batch
+                            .letters
+                            .push((index, Cause::new("unwritable-key", why)));
+                    }
+                    why => batch.redeliver(index, why),
+                }
                 false
             }
             Some(Ok(())) | None => true,

@@ -262,12 +262,18 @@ where
             heard: Vec::new(),
         };
         let mut works = Vec::new();
-        for (index, record) in records.iter().enumerate() {
-            match decode(index, record, now) {
+        let decoded = records.iter().enumerate();
+        let decoded: Vec<_> = decoded.map(|(n, record)| decode(n, record, now)).collect();
+        let mut orders = self.orders_of_keys(&decoded).await.into_iter();
+        for (index, (record, decoded)) in records.iter().zip(decoded).enumerate() {
+            match decoded {
                 Ok(decoded) => {
                     let work = match decoded {
                         Decoded::Work(work) => Some(*work),
-                        Decoded::Keyed(event) => self.find_by_key(*event, index, &mut batch).await,
+                        Decoded::Keyed(event) => {
+                            let found = orders.next().unwrap_or(Ok(None));
+                            self.find_by_key(*event, found, index, &mut batch).await
+                        }
                     };
                     let Some(work) = work else {
                         continue;

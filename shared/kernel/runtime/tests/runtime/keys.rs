@@ -63,17 +63,17 @@ fn input_of_send(world: &World) -> Option<Value> {
     sent.last().map(|request| request["input"].clone())
 }
 
-/// The causes of the dead letters, and of those that were replayed the place.
+/// The causes of the dead letters, and for each that was marked as replayed its id, in the order of sending.
 fn letters(world: &World) -> Vec<String> {
     let inner = world.inner();
     let to = inner.sent.iter().filter(|m| m.topic == DEAD_LETTER);
-    let told = to.filter_map(|m| {
+    let named = to.filter_map(|m| {
         let mut headers = m.headers.iter();
         let (_, value) = headers
             .find(|(name, _)| ["triad-cause", "triad-replay-of"].contains(&name.as_str()))?;
         String::from_utf8(value.clone()?).ok()
     });
-    told.collect()
+    named.collect()
 }
 
 #[test]
@@ -184,4 +184,19 @@ fn nothing_is_written_before_the_key_is_and_an_order_without_a_key_is_given_up()
         let cause = order.state.cause().expect("a cause").to_string();
         assert!(cause.contains("paid/expression"), "{cause}");
     }
+}
+
+/// A record that can never be read or written must not hold up the records behind it.
+#[test]
+fn a_key_whose_record_is_damaged_is_seen_as_a_dead_letter() {
+    let world = World::new();
+    let (workflow, scheduler) = (workflow(&world), scheduler(&world));
+    world.inner().faults.control_unreadable = true;
+    let event = paid(1, "pay-7", json!(20));
+    assert_eq!(handles(&world, &scheduler, event), Handled::Done);
+    let answer = starts(&world, &scheduler, &workflow, "o", json!("pay-7"));
+    assert_eq!(answer, Handled::Done);
+    assert_eq!(letters(&world), ["unreadable-key", "unwritable-key"]);
+    let state = world.inner().orders[&order_id("o")].state.name();
+    assert_eq!(state, "Pending", "the Supervisor announces it again");
 }

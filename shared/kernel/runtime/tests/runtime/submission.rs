@@ -88,7 +88,11 @@ fn an_order_that_starts_later_is_left_to_the_sweep_of_its_moment() {
         assert!(answers[0].is_done());
         assert_eq!(world.sent("scheduler").len(), 0, "also when it comes again");
     }
-    assert_eq!(world.sent("status").len(), 2, "its sender is told");
+    assert_eq!(
+        world.sent("status").len(),
+        2,
+        "the status `received`, each time"
+    );
     let inner = world.inner();
     let order = inner.orders.values().next().expect("it is stored");
     assert_eq!((order.due, order.start_at), (Some(at), Some(at)));

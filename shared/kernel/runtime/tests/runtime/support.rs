@@ -51,6 +51,8 @@ pub struct Faults {
     pub unwritten: bool,
     /// Every write of the control store fails as overtaken by another writer.
     pub control_raced: bool,
+    /// Every record of the control store is unreadable, and cannot be written.
+    pub control_unreadable: bool,
     /// Every publish is refused.
     pub refused: bool,
     /// This topic refuses messages.
@@ -588,11 +590,18 @@ impl DefinitionStore for World {
 
 impl ControlStore for World {
     async fn read(&self, key: String, _: bool) -> Result<Option<ControlRecord>, StoreError> {
-        Ok(self.note(Asked::ControlRead).kept(&key).cloned())
+        let inner = self.note(Asked::ControlRead);
+        match inner.faults.control_unreadable {
+            true => Err(StoreError::Item("not JSON".to_owned())),
+            false => Ok(inner.kept(&key).cloned()),
+        }
     }
 
     async fn write(&self, write: ControlWrite) -> Result<Written, StoreError> {
         let mut inner = self.note(Asked::ControlWrite);
+        if inner.faults.control_unreadable {
+            return Err(StoreError::Item("not JSON".to_owned()));
+        }
         inner.now += inner.faults.control_takes;
         let stored = inner.kept(&write.key).map(|record| record.version);
         if inner.faults.control_raced || stored != write.expected {

@@ -282,7 +282,7 @@ fn check_events(events: &AwaitDefinition, at: &Path, problems: &mut Problems) {
             );
         }
         if written.key.as_ref().is_some_and(|key| !key.contains("${")) {
-            let reason = "is the same for every order, so no event could be told from another's";
+            let reason = "is the same for every order: it has to lead to one order";
             let problem = Problem::new(at.key("key"), reason);
             problems.push(problem.hint("write `key: ${steps.charge.payment}`"));
         }

@@ -137,10 +137,10 @@ impl Execute for SendKeyedEvent {
             data,
             by,
         } = self;
-        let order = match check_event(&event).is_ok() && check_key(&key).is_ok() {
-            true => order_of(on.store(), &event, &key).await?,
-            false => None,
-        };
+        let wrong = |why: &dyn std::fmt::Display| Problem::new(422, "wrong-field", why.to_string());
+        check_event(&event).map_err(|e| wrong(&e))?;
+        check_key(&key).map_err(|e| wrong(&e))?;
+        let order = order_of(on.store(), &event, &key).await?;
         let unknown = || {
             let text = format!("no order waits for an event {event:?} under the key {key:?}");
             Problem::missing("unknown-key", text)
