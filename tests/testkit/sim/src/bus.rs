@@ -169,10 +169,18 @@ impl BusState {
         let target = &mut partitions[partition];
         let offset = target.log.len();
         let envelope = Arc::new(envelope);
-        let rejects = envelope.headers.iter().any(|(n, v)| {
-            n == "ce_type" && v.as_deref() == Some(b"triad.order.rejected".as_slice())
-        });
-        if rejects {
+        let is_of_type = |name: &str| {
+            let mut headers = envelope.headers.iter();
+            headers.any(|(n, v)| n == "ce_type" && v.as_deref() == Some(name.as_bytes()))
+        };
+        let lost = k.faults.lost_end;
+        if is_of_type("triad.order.child-ended")
+            && lost > 0
+            && k.fault("fault: end of a child order lost", lost)
+        {
+            return (partition, offset);
+        }
+        if is_of_type("triad.order.rejected") {
             let text = String::from_utf8_lossy(&envelope.value);
             k.coverage.reach(match text.contains("too-many-in-flight") {
                 true => "saw: order rejected",

@@ -64,6 +64,7 @@ pub const WANTED: &[&str] = &[
     "fault: send not acknowledged",
     "fault: send landed late",
     "fault: message stored twice",
+    "fault: end of a child order lost",
     "fault: offset commit lost",
     "fault: port call stalled",
     "fault: store call hung",

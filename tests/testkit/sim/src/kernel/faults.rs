@@ -84,6 +84,8 @@ pub(crate) struct Faults {
     pub remote_shape: u32,
     /// The store of one machine writes a record without the messages that it could store with it.
     pub unstored: u32,
+    /// The end of a child order never reaches its parent, like a message that was kept too short a time.
+    pub lost_end: u32,
     /// Whether services refuse steps instead of keys, so that an attempt with another key is refused again.
     pub decline_again: bool,
 }
@@ -135,6 +137,7 @@ impl Faults {
             remote_in_progress: 0,
             remote_shape: 0,
             unstored: 0,
+            lost_end: 0,
         }
         .with_answers(rng)
     }
@@ -148,6 +151,7 @@ impl Faults {
         Self {
             remote_in_progress: level(600),
             remote_shape: level(40),
+            lost_end: level(300),
             ..self
         }
     }
