@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
-use triad_workflow::{DefinitionHash, Millis, StepId, WorkflowName};
+use triad_workflow::{DefinitionHash, Millis, Run, Started, StepId, WorkflowName};
 
 use crate::failure::Failure;
 use crate::ids::{MAX_ORDER_ID_BYTES, OrderId, Timestamp};
@@ -203,8 +203,11 @@ pub struct Children {
     pub newest: u32,
     /// Whether there is one for each element of a list, and not one alone: their ids then have numbers.
     pub is_list: bool,
-    /// Which way to do the work of the step is tried, from 0: see [`Run::way`](triad_workflow::Run::way).
+    /// Which way to do the work of the step is tried, from 0, if they are tried one after another.
     pub way: u32,
+    /// Of a step that is completed and has [let ways go](Self::lets_go): when it asks them again. `None`: with the next
+    /// claim, or it has let none go.
+    pub asks_again: Option<Timestamp>,
     /// The child orders, at most [`MAX_INSTANCES`](triad_workflow::check::MAX_INSTANCES).
     pub all: Vec<Child>,
 }
@@ -218,6 +221,17 @@ impl Children {
             state: ChildState::Waiting,
             attempt: self.newest,
         }];
+    }
+
+    /// What is started as the child order of this number.
+    pub(crate) fn started<'r>(&self, run: &'r Run, number: u32) -> &'r Started {
+        run.way(if run.is_race { number } else { self.way })
+    }
+
+    /// Whether some are being compensated.
+    #[must_use]
+    pub fn lets_go(&self) -> bool {
+        self.count(ChildState::is_compensating) > 0
     }
 
     /// How many are in a state.
@@ -302,6 +316,8 @@ struct StoredChildren {
     alone: bool,
     #[serde(default, skip_serializing_if = "is_zero")]
     way: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    asks_again: Option<Timestamp>,
     all: String,
     /// Outputs in the record, by the number of the child order.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -318,6 +334,7 @@ impl From<Children> for StoredChildren {
             newest: children.newest,
             alone: !children.is_list,
             way: children.way,
+            asks_again: children.asks_again,
             all: String::new(),
             outputs: BTreeMap::new(),
             digests: BTreeMap::new(),
@@ -353,6 +370,7 @@ impl TryFrom<StoredChildren> for Children {
             newest,
             alone,
             way,
+            asks_again,
             all: letters,
             mut outputs,
             mut digests,
@@ -391,6 +409,7 @@ impl TryFrom<StoredChildren> for Children {
             newest,
             is_list: !alone,
             way,
+            asks_again,
             all,
         })
     }
@@ -431,6 +450,7 @@ mod tests {
             since: Timestamp(7),
             newest: 12,
             is_list: true,
+            asks_again: Some(Timestamp(9)),
             way: 0,
             all: vec![
                 child(ChildState::Processed(output(json!({"b": 1}))), 0),

@@ -157,7 +157,8 @@ pub fn under_way(ctx: &Context<'_>, order: &Order, now: Timestamp) -> Result<Vec
             .flat_map(|children| (0..).zip(&children.all));
         let asked = children.filter(|(_, child)| is_asked(&child.state));
         let asked: Vec<u32> = asked.map(|(number, _)| number).collect();
-        if record.state.parked_until().is_some() && !asked.is_empty() {
+        let is_out = record.state.parked_until().is_some() || record.lets_go();
+        if is_out && !asked.is_empty() {
             effects.extend(children_again(ctx, order, index, &asked)?);
         }
     }
@@ -294,18 +295,18 @@ pub(crate) fn children(
         .filter(starts)
         .map(|(number, _)| *number)
         .collect();
-    let mut details = match input::details_of_children(ctx, order, (run, children.way), &started)? {
+    let mut details = match input::details_of_children(ctx, order, (run, children), &started)? {
         Ok(details) => details.into_iter(),
         Err(e) => return Ok(Err(e)),
     };
     let depth = order.parent.as_ref().map_or(0, |parent| parent.depth);
-    let way = run.way(children.way);
     let messages = asked.into_iter().map(|(number, child)| {
         let compensate = match child.state {
             ChildState::Compensating { was_processed } => Some(Compensate { was_processed }),
             _ => None,
         };
-        let id_number = run.each.is_some().then_some(number);
+        let id_number = children.is_list.then_some(number);
+        let way = children.started(run, number);
         Effect::Child(Box::new(ChildOrder {
             order_id: child_id(&order.id, &record.step, id_number, child.attempt),
             parent: Parent {

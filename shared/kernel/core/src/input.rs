@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use triad_workflow::{EvalError, Expression, ForEach, Run, Scope, StepIndex, Template, Workflow};
 
 use crate::amend;
+use crate::children::Children;
 use crate::context::{Context, NeedsDetails};
 use crate::declared;
 use crate::ids::Priority;
@@ -101,14 +102,13 @@ pub(crate) fn brings(
     render(template, || scope(ctx, order, template.expressions(), None))
 }
 
-/// The details of the child orders with these numbers, and for this way to do the step's work.
+/// The details of the child orders with these numbers.
 pub(crate) fn details_of_children(
     ctx: &Context<'_>,
     order: &Order,
-    (run, way): (&Run, u32),
+    (run, children): (&Run, &Children),
     numbers: &[u32],
 ) -> Result<Result<Vec<Map<String, Value>>, EvalError>, NeedsDetails> {
-    let template = &run.way(way).details;
     let items = match &run.each {
         Some(each) if !numbers.is_empty() => match list(ctx, order, each)? {
             Ok(Value::Array(items)) => items,
@@ -119,6 +119,7 @@ pub(crate) fn details_of_children(
     };
     let mut all = Vec::with_capacity(numbers.len());
     for &number in numbers {
+        let template = &children.started(run, number).details;
         let mut scope = scope(ctx, order, template.expressions(), None)?;
         if let Some(each) = &run.each {
             let item = items.get(number as usize).unwrap_or(&Value::Null);

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use triad_workflow::check::MAX_INSTANCES;
-use triad_workflow::{Step, Workflow};
+use triad_workflow::{Run, Step, Workflow};
 
 use crate::budget;
 use crate::children::ChildState;
@@ -39,7 +39,7 @@ pub const OF_RECORD: [(&str, OfRecord); 20] = [
         o.state.is_finished() || o.due.is_some()
     }),
     ("g9-a-claimed-order-awaits-something", |o, _| {
-        o.state.locked_by().is_none() || o.steps.iter().any(|s| is_awaited(&s.state))
+        o.state.locked_by().is_none() || o.steps.iter().any(is_awaited)
     }),
     ("a-finished-order-is-not-held", |o, _| {
         !o.state.is_finished() || o.paused.is_none()
@@ -125,7 +125,7 @@ pub const OF_RECORD: [(&str, OfRecord); 20] = [
         o.state.is_finished() || o.steps.iter().all(|s| !probes(s) || is_open(s))
     }),
     ("finished-orders-are-complete", |o, _| match &o.state {
-        ProcessState::Processed { .. } => o.steps.iter().all(|s| s.state.is_done()),
+        ProcessState::Processed { .. } => o.steps.iter().all(StepRecord::is_over),
         ProcessState::Compensated { .. } => !o
             .steps
             .iter()
@@ -179,8 +179,7 @@ pub const OF_RECORD: [(&str, OfRecord); 20] = [
     }),
     ("child-orders-are-bounded", |o, w| {
         o.steps.iter().zip(&w.steps).all(|(s, step)| {
-            let each = step.run().and_then(|run| run.each.as_ref());
-            let at_once = each.map_or(1, |each| each.at_once as usize);
+            let at_once = step.run().map_or(1, Run::at_once);
             s.children.as_ref().is_none_or(|children| {
                 let under_way = |is: &ChildState| {
                     matches!(is, ChildState::Running | ChildState::Compensating { .. })
@@ -407,7 +406,10 @@ pub const OF_WRITE: [(&str, OfWrite); 23] = [
                         (one, other) if one == other => true,
                         (ChildState::Waiting, ChildState::Running)
                         | (
-                            ChildState::Running | ChildState::Processed(_) | ChildState::Kept,
+                            ChildState::Waiting
+                            | ChildState::Running
+                            | ChildState::Processed(_)
+                            | ChildState::Kept,
                             ChildState::Compensating { .. },
                         ) => true,
                         (ChildState::Running, ChildState::Processed(_) | ChildState::Failed)
@@ -615,8 +617,8 @@ fn is_past_return(order: &Order, workflow: &Workflow) -> bool {
 }
 
 /// Whether a reply or a time will let the Scheduler or the Supervisor continue.
-fn is_awaited(state: &StepState) -> bool {
-    state.is_failed() || state.awaited_until().is_some()
+fn is_awaited(record: &StepRecord) -> bool {
+    record.state.is_failed() || record.awaited_until().is_some()
 }
 
 /// When the reply that ended the step or its compensation was sent; when it was read, if it does not say.

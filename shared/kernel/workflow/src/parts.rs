@@ -1,5 +1,5 @@
 //! Parts of a workflow: what a step does for each element of a list is a workflow of its own, and each element has an
-//! order of it. So is each way to do the work of a step that has others (`on_failure`).
+//! order of it. So is each way to do the work of a step that has several (`on_failure`, `first_of`).
 //!
 //! An author writes that work inside of the step. For the checks and the compilation a definition is taken apart: the
 //! rest of the step stays in the [`outer`] definition, and the work becomes a [`Part`], a definition like any other,
@@ -47,8 +47,8 @@ enum Inside {
     Step,
     /// In its list of steps.
     Group,
-    /// In another way to do the step's work, by its position.
-    Alternative(usize),
+    /// In a list of ways to do the step's work, by its position.
+    Way(usize),
 }
 
 /// The name of the workflow that a step makes.
@@ -56,7 +56,7 @@ pub(crate) fn name(workflow: &str, step: &str) -> String {
     format!("{workflow}{DOT}{step}")
 }
 
-/// The name of the workflow of one way to do the work of a step: of the step's own with 0, or of another.
+/// The name of the workflow of one way to do the work of a step, by its number from 0.
 pub(crate) fn name_of_way(workflow: &str, step: &str, way: usize) -> String {
     format!("{workflow}{DOT}{step}{DOT}{WAY}{}", way + 1)
 }
@@ -90,9 +90,14 @@ fn around(step: &StepDefinition) -> StepDefinition {
         return step.clone();
     }
     let each = step.for_each.as_ref();
-    let ways: &[AlternativeDefinition] = match each {
-        Some(_) => &[],
-        None => &step.on_failure,
+    let around = |ways: &[AlternativeDefinition]| {
+        let ways = ways.iter().filter(|_| each.is_none());
+        ways.map(|way| AlternativeDefinition {
+            unless: way.unless.clone(),
+            input: way.input.clone(),
+            ..AlternativeDefinition::default()
+        })
+        .collect()
     };
     let says_none = match each {
         Some(each) => each.steps.is_some(),
@@ -114,14 +119,8 @@ fn around(step: &StepDefinition) -> StepDefinition {
             Some(_) => Value::Null,
             None => step.input.clone(),
         },
-        on_failure: ways
-            .iter()
-            .map(|way| AlternativeDefinition {
-                unless: way.unless.clone(),
-                input: way.input.clone(),
-                ..AlternativeDefinition::default()
-            })
-            .collect(),
+        on_failure: around(&step.on_failure),
+        first_of: around(&step.first_of),
         supervisor: step.supervisor.as_ref().map(what_follows),
         compensation: none.cloned(),
         point_of_no_return: step.point_of_no_return,
@@ -155,25 +154,22 @@ pub(crate) fn of_step(definition: &Definition, step: usize, may_be_compensated: 
         return Vec::new();
     };
     let Some(each) = &written.for_each else {
-        let own = StepDefinition {
+        let own = written.first_of.is_empty().then(|| StepDefinition {
             after: None,
             when: None,
             on_failure: Vec::new(),
             point_of_no_return: false,
             ..written.clone()
-        };
-        let others = written.on_failure.iter();
-        let ways = std::iter::once(own).chain(others.map(|other| other.in_place_of(written)));
-        let ways = ways.enumerate();
-        return ways
-            .map(|(nth, way)| Part {
-                place: Place {
-                    step,
-                    inside: nth.checked_sub(1).map_or(Inside::Step, Inside::Alternative),
-                },
-                definition: way_of(definition, nth, way),
-            })
-            .collect();
+        });
+        let (_, others) = written.others();
+        let others = others.iter().enumerate();
+        let others = others.map(|(nth, way)| (Inside::Way(nth), way.in_place_of(written)));
+        let ways = own.into_iter().map(|own| (Inside::Step, own)).chain(others);
+        let parts = ways.enumerate().map(|(number, (inside, way))| Part {
+            place: Place { step, inside },
+            definition: way_of(definition, number, way),
+        });
+        return parts.collect();
     };
     let names = each.with.keys().map(String::as_str).chain([each.element()]);
     let is_flat = written.inner().all(|inner| inner.for_each.is_none());
@@ -220,8 +216,11 @@ pub(crate) fn of_step(definition: &Definition, step: usize, may_be_compensated: 
 
 /// The part that is one way to do the work of a step. What it is asked is computed outside. If it fails, it is
 /// compensated: what follows then is the step's.
-fn way_of(definition: &Definition, nth: usize, mut way: StepDefinition) -> Definition {
-    let name = name_of_way(&definition.workflow, &way.id, nth);
+fn way_of(definition: &Definition, number: usize, mut way: StepDefinition) -> Definition {
+    let name = name_of_way(&definition.workflow, &way.id, number);
+    if way.wait.is_some() || way.awaits.is_some() {
+        return part(definition, name, vec![INPUT.to_owned()], vec![way]);
+    }
     let policy = way.supervisor.take();
     let policy = policy.or_else(|| definition.defaults.supervisor.clone());
     let mut policy = policy.unwrap_or_default();
@@ -276,10 +275,12 @@ impl Place {
         let of_step = of_step.strip_prefix(DOT)?;
         let (id, way) = of_step.split_once(DOT).unwrap_or((of_step, "way-1"));
         let step = definition.steps.iter().position(|step| step.id == id)?;
-        let is_group = definition.steps[step].inner().next().is_some();
+        let written = &definition.steps[step];
+        let is_group = written.inner().next().is_some();
         let way: usize = way.strip_prefix(WAY)?.parse().ok()?;
-        let inside = match way.checked_sub(2) {
-            Some(other) => Inside::Alternative(other),
+        let listed = if written.first_of.is_empty() { 2 } else { 1 };
+        let inside = match way.checked_sub(listed) {
+            Some(other) => Inside::Way(other),
             None if is_group => Inside::Group,
             None => Inside::Step,
         };
@@ -305,12 +306,19 @@ impl Place {
             (Inside::Group, rest) => (outer.keys("for_each.steps"), rest),
             // The step and its part have the same id.
             (_, [Segment::Index(_), Segment::Key(id)]) if id == "id" => return None,
-            (Inside::Alternative(nth), [Segment::Index(_), rest @ ..]) => {
-                let written = definition.steps.get(self.step)?.on_failure.get(nth)?;
-                if !matches!(rest.first(), Some(Segment::Key(key)) if written.says(key)) {
+            (Inside::Way(nth), [Segment::Index(_), rest @ ..]) => {
+                let written = definition.steps.get(self.step)?;
+                let (list, ways) = written.others();
+                let Some(Segment::Key(key)) = rest.first() else {
                     return None;
+                };
+                let takes = |way: &AlternativeDefinition| !way.says(key) && !way.waits();
+                match takes(ways.get(nth)?) {
+                    false => (outer.key(list).index(nth), rest),
+                    // The first that takes it reports it, if the step is no way of its own.
+                    true if list == "first_of" && !ways[..nth].iter().any(takes) => (outer, rest),
+                    true => return None,
                 }
-                (outer.key("on_failure").index(nth), rest)
             }
             (_, [Segment::Index(_), rest @ ..]) => (outer, rest),
             (_, rest) => (outer, rest),

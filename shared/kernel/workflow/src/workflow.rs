@@ -112,7 +112,7 @@ pub enum StepKind {
 
 impl fmt::Display for StepKind {
     /// For people: `payment/charge`, `a wait of 3days`, `a wait until a moment`, `a wait for paid, signed`, `an order of
-    /// ship`, `orders of ship` or `express/book, else road/book`.
+    /// ship`, `orders of ship`, `express/book, else road/book` or `the first of express/book, road/book`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Call(call) => write!(f, "{}/{}", call.agent, call.action),
@@ -125,7 +125,10 @@ impl fmt::Display for StepKind {
             Self::Run(run) => match run.each {
                 None if run.own.asks.is_some() => {
                     let ways: Vec<&str> = run.ways().filter_map(|w| w.asks.as_deref()).collect();
-                    f.write_str(&ways.join(", else "))
+                    match run.is_race {
+                        true => write!(f, "the first of {}", ways.join(", ")),
+                        false => f.write_str(&ways.join(", else ")),
+                    }
                 }
                 None => write!(f, "an order of {}", run.own.workflow),
                 Some(_) => write!(f, "orders of {}", run.own.workflow),
@@ -451,8 +454,10 @@ pub struct AwaitedEvent {
 pub struct Run {
     /// What is started.
     pub own: Started,
-    /// Other ways to do the same work, each tried after the one before; never beside `each`.
+    /// Other ways to do the same work, each tried after the one before, or all at once; never beside `each`.
     pub others: Vec<Alternative>,
+    /// Whether all ways are begun at once. The first that is Processed completes the step, and the others are let go.
+    pub is_race: bool,
     /// Longest time of a child order, from its submission to its end; `None`: that of its workflow.
     pub within: Option<Millis>,
     /// One child order for each element of a list; `None`: one child order.
@@ -498,8 +503,28 @@ impl Run {
     /// Whether there is another way after the `way`-th one, to be tried after a failure with this code.
     #[must_use]
     pub fn has_way_after(&self, way: u32, code: &str) -> bool {
-        let next = self.others.get(way as usize);
+        let next = self.others.get(way as usize).filter(|_| !self.is_race);
         next.is_some_and(|next| !next.unless.iter().any(|no| no == code))
+    }
+
+    /// How many child orders may be under way at once.
+    #[must_use]
+    pub fn at_once(&self) -> usize {
+        match &self.each {
+            Some(each) => each.at_once as usize,
+            None if self.is_race => self.others.len() + 1,
+            None => 1,
+        }
+    }
+
+    /// How many child orders may fail without a failure of the step.
+    #[must_use]
+    pub fn tolerated(&self) -> usize {
+        match &self.each {
+            Some(each) => each.tolerate as usize,
+            None if self.is_race => self.others.len(),
+            None => 0,
+        }
     }
 
     /// All that may be started.

@@ -39,11 +39,13 @@ pub enum Workload {
     Later,
     /// One order of which a step runs three child orders, two at once.
     Children,
+    /// One order of which a step does its work in two ways at once, and lets one of them go.
+    Race,
 }
 
 impl Workload {
     /// All workloads.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Line,
         Self::Fork,
         Self::Compensated,
@@ -53,6 +55,7 @@ impl Workload {
         Self::Unpaid,
         Self::Later,
         Self::Children,
+        Self::Race,
     ];
 
     fn orders(self) -> Vec<NewOrder> {
@@ -65,6 +68,7 @@ impl Workload {
             Self::Unpaid => vec![scenario::paid_order(0, &[])],
             Self::Later => vec![scenario::plain_order(0, "freight")],
             Self::Children => vec![scenario::plain_order(0, "batch")],
+            Self::Race => vec![scenario::plain_order(0, "bid")],
         }
     }
 }

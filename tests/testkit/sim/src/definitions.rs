@@ -145,7 +145,7 @@ const WAITING: [&str; 3] = [
 ];
 
 /// The first versions of the workflows of which a step runs orders of others.
-const RUNNING: [&str; 2] = [
+const RUNNING: [&str; 3] = [
     r#"{"workflow": "batch", "order_timeout": "90s", "progress": true,
       "defaults": {"attempt_timeout": "4s", "retry": {"calls_per_attempt": 2, "initial": "50ms", "max": "300ms"}, "supervisor": {"failure_threshold": 1}},
       "steps": [
@@ -156,13 +156,21 @@ const RUNNING: [&str; 2] = [
     r#"{"workflow": "group",
       "defaults": {"attempt_timeout": "4s", "retry": {"calls_per_attempt": 2, "initial": "50ms", "max": "300ms"}, "supervisor": {"failure_threshold": 1}},
       "steps": [
-        {"id": "plan", "for_each": {"in": "['x', 'y']", "at_once": 2, "tolerate": 1},
+        {"id": "quote", "after": [], "action": "quote", "input": {"sum": "${details.sum}"}, "compensation": {"action": "unquote", "input": {"of": "${output}"}},
+         "first_of": [{"agent": "bank"}, {"agent": "stock", "attempt_timeout": "6s"}, {"wait": {"for": "2s"}}]},
+        {"id": "plan", "after": [], "for_each": {"in": "['x', 'y']", "at_once": 2, "tolerate": 1},
          "run": {"workflow": "choice", "details": {"item": "${item}", "gift": "${details.gift}", "sum": "${details.sum}"}}},
         {"id": "file", "agent": "bank", "action": "file", "input": {"plan": "${steps.plan[0]}"},
          "supervisor": {"failure_threshold": 1, "by_code": {"internal": {"failure_threshold": 2, "delay": "1s"}}},
          "compensation": {"action": "unfile", "input": {"of": "${output}", "plan": "${input.plan}"}},
          "on_failure": [{"agent": "stock", "action": "store", "unless": ["expression"]}]},
         {"id": "deal", "run": {"workflow": "pivot"}, "when": "details.gift"}]}"#,
+    r#"{"workflow": "bid",
+      "defaults": {"attempt_timeout": "4s", "retry": {"calls_per_attempt": 2, "initial": "50ms", "max": "300ms"}, "supervisor": {"failure_threshold": 1}},
+      "steps": [
+        {"id": "ask", "action": "ask", "input": {"item": "${details.item}"}, "compensation": {"action": "unask", "input": {"of": "${output}"}},
+         "first_of": [{"agent": "bank"}, {"agent": "stock"}]},
+        {"id": "accept", "agent": "stock", "action": "accept", "input": "${steps.ask}", "compensation": {"action": "unaccept"}}]}"#,
 ];
 
 /// Later versions that may be published.

@@ -13,7 +13,7 @@ use triad_workflow::{EvalError, Millis, Run, StepIndex};
 
 use super::{
     Decision, Draft, Reason, Taken, give_up, next_position, next_version, push_step_completed,
-    stop, transition, undefined,
+    race, stop, transition, undefined,
 };
 use crate::children::{
     Child, ChildEnd, ChildEnded, ChildState, Children, MAX_DEPTH, MAX_JOINED_BYTES, Parent, output,
@@ -29,7 +29,7 @@ use crate::output::Output;
 use crate::step::{StepRecord, StepState, Work};
 
 /// Shortest time until a step asks again for child orders whose end has not come. It doubles with each time.
-const ASK_AGAIN: Millis = Millis(60_000);
+pub(super) const ASK_AGAIN: Millis = Millis(60_000);
 
 /// Starts the child orders of a step, as the wait after `last`, or goes on with them: asks again for those whose end has
 /// not come, and starts those anew that have failed. False if the step was given up.
@@ -74,8 +74,9 @@ fn again(known: Option<Children>, run: &Run, count: usize, now: Timestamp) -> Ch
         return Children {
             since: now,
             newest: 0,
-            is_list: run.each.is_some(),
+            is_list: is_list(run),
             way: 0,
+            asks_again: None,
             all: vec![first; count],
         };
     };
@@ -92,7 +93,7 @@ fn again(known: Option<Children>, run: &Run, count: usize, now: Timestamp) -> Ch
     let last = all.iter().rposition(|child| child.state.may_have_effect());
     all.resize(count.max(last.map_or(0, |last| last + 1)), next.clone());
     let failed = all.iter().filter(|child| child.state == ChildState::Failed);
-    let is_tolerated = failed.count() <= tolerated(run);
+    let is_tolerated = failed.count() <= run.tolerated();
     let was_compensated = |child: &Child| {
         matches!(
             child.state,
@@ -109,8 +110,9 @@ fn again(known: Option<Children>, run: &Run, count: usize, now: Timestamp) -> Ch
     Children {
         since,
         newest: newest.unwrap_or(0).max(known.newest),
-        is_list: run.each.is_some(),
+        is_list: is_list(run),
         way: if goes_on { known.way } else { 0 },
+        asks_again: None,
         all,
     }
 }
@@ -148,14 +150,16 @@ fn go_on(
     ) else {
         return Ok(true);
     };
-    let at_once = run.each.as_ref().map_or(1, |each| each.at_once as usize);
+    if run.is_race && children.count(|is| matches!(is, ChildState::Processed(_))) > 0 {
+        complete(ctx, order, index, run, now)?;
+        return Ok(true);
+    }
     let mut all: Vec<_> = (0..).zip(&mut children.all).collect();
-    let numbers = next(&mut all, at_once, asks_again, is_running, |state| {
+    let numbers = next(&mut all, run.at_once(), asks_again, is_running, |state| {
         (*state == ChildState::Waiting).then_some(ChildState::Running)
     });
     if children.count(is_running) == 0 {
-        let joined = join(run, children)?;
-        complete(ctx, order, index, joined, now);
+        complete(ctx, order, index, run, now)?;
         return Ok(true);
     }
     if let Err(error) = order.ask_children(ctx, index, numbers)? {
@@ -193,9 +197,13 @@ fn next(
     asked
 }
 
-/// What all child orders bring: of one, what it brings; of several, a list in their order, with null for one that has
-/// failed, and for what goes beyond [`MAX_JOINED_BYTES`].
+/// What all child orders bring: of one, or the first of several ways, what it brings; of a list, a list in their order,
+/// with null for one that has failed, and for what goes beyond [`MAX_JOINED_BYTES`].
 fn join(run: &Run, children: &Children) -> Result<Value, NeedsDetails> {
+    if run.each.is_none() {
+        let value = children.outputs().next().map(|output| output.value());
+        return value.map_or(Ok(Value::Null), |value| value.cloned().ok_or(NeedsDetails));
+    }
     let mut room = MAX_JOINED_BYTES;
     let mut list = Vec::with_capacity(children.all.len());
     for child in &children.all {
@@ -210,20 +218,31 @@ fn join(run: &Run, children: &Children) -> Result<Value, NeedsDetails> {
         });
         room = room.saturating_sub(size);
     }
-    Ok(match run.each {
-        Some(_) => Value::Array(list),
-        None => list.pop().unwrap_or_default(),
-    })
+    Ok(Value::Array(list))
 }
 
-fn complete(ctx: &Context<'_>, order: &mut Draft, index: StepIndex, joined: Value, now: Timestamp) {
+/// Completes a parked step. The ways to do its work that are not the first to have succeeded are let go in the same write.
+fn complete(
+    ctx: &Context<'_>,
+    order: &mut Draft,
+    index: StepIndex,
+    run: &Run,
+    now: Timestamp,
+) -> Result<(), NeedsDetails> {
     let position = next_position(order);
     let record = &mut order.steps[index];
     let (Some(Work::Parked { attempt, since, .. }), Some(children)) =
         (record.state.work().cloned(), &mut record.children)
     else {
-        return;
+        return Ok(());
     };
+    let joined = join(run, children)?;
+    let let_go = if run.is_race {
+        race::let_go(children)
+    } else {
+        Vec::new()
+    };
+    children.since = now;
     for child in &mut children.all {
         if let ChildState::Processed(output) = &mut child.state {
             *output = Output::inline(Value::Null);
@@ -236,7 +255,9 @@ fn complete(ctx: &Context<'_>, order: &mut Draft, index: StepIndex, joined: Valu
         position,
         output: joined.into(),
     };
+    race::ask_compensated(ctx, order, index, let_go, now)?;
     push_step_completed(ctx, order, index, now);
+    Ok(())
 }
 
 /// Gives a step up one of whose child orders has failed, or that may start none.
@@ -272,7 +293,7 @@ fn count(
     run: &Run,
 ) -> Result<Result<usize, EvalError>, NeedsDetails> {
     let Some(each) = &run.each else {
-        return Ok(Ok(1));
+        return Ok(Ok(run.at_once()));
     };
     let wrong = |reason: String| {
         let expressions = each.list.expressions();
@@ -320,11 +341,12 @@ pub(super) fn ended(
         Some(Work::Parked { .. } | Work::Due { .. })
     );
     let is_compensating = matches!(record.state, StepState::Compensating { .. });
+    let is_let_go = record.lets_go();
     let Some(child) = record
         .children
         .as_mut()
         .and_then(|c| c.all.get_mut(number))
-        .filter(|_| is_out)
+        .filter(|_| is_out || is_let_go)
     else {
         return Ok(Taken::InVain(Reason::Repeated));
     };
@@ -355,6 +377,9 @@ pub(super) fn ended(
         let text = format!("order {}: {}", ended.child, cause.message);
         Failure::new(cause.kind, &cause.code, &text).in_step(&record.step)
     });
+    if is_let_go {
+        return Ok(race::let_go_ended(next, index, failure.as_ref(), now));
+    }
     record.error = failure.clone().or(record.error.take());
     if is_compensating {
         return compensated_one(ctx, next, index, now);
@@ -398,7 +423,7 @@ fn is_met(
     let Some(children) = &mut record.children else {
         return false;
     };
-    if children.count(|is| *is == ChildState::Failed) <= tolerated(run) {
+    if children.count(|is| *is == ChildState::Failed) <= run.tolerated() {
         return true;
     }
     if !run.has_way_after(children.way, &failure.code) {
@@ -409,13 +434,19 @@ fn is_met(
     true
 }
 
-/// How many child orders may fail without a failure of their step.
-fn tolerated(run: &Run) -> usize {
-    run.each.as_ref().map_or(0, |each| each.tolerate as usize)
+/// Whether the child orders of a step have numbers in their ids.
+fn is_list(run: &Run) -> bool {
+    run.each.is_some() || run.is_race
 }
 
-/// Makes the work of a parked step due, so that the next claim goes on with it, as the same wait.
+/// Makes the work of a parked step due, so that the next claim goes on with it, as the same wait; or has it ask the ways
+/// again that a completed step has let go.
 pub(super) fn release(record: &mut StepRecord) {
+    if record.lets_go()
+        && let Some(children) = &mut record.children
+    {
+        children.asks_again = None;
+    }
     if let Some(work) = record.state.work_mut()
         && let Work::Parked { attempt, .. } = work
     {
@@ -448,6 +479,7 @@ pub(super) fn compensate(
         newest: 0,
         is_list: false,
         way: 0,
+        asks_again: None,
         all: Vec::new(),
     });
     let is_new = children.count(ChildState::is_compensating) == 0;
@@ -465,10 +497,7 @@ fn compensate_next(
     asks_again: bool,
     now: Timestamp,
 ) -> Result<(), NeedsDetails> {
-    let at_once = ctx.workflow.steps[index]
-        .run()
-        .and_then(|run| run.each.as_ref());
-    let at_once = at_once.map_or(1, |each| each.at_once as usize);
+    let at_once = ctx.workflow.steps[index].run().map_or(1, Run::at_once);
     let record = &mut order.steps[index];
     let Some(children) = &mut record.children else {
         return Ok(());

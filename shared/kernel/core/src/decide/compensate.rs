@@ -7,7 +7,7 @@
 use triad_workflow::{Step, StepIndex};
 
 use super::complete_by::set_complete_by;
-use super::{Decision, Draft, children, next_version, push_status, transition, waits, wake};
+use super::{Decision, Draft, children, next_version, push_status, race, transition, waits, wake};
 use crate::budget;
 use crate::context::{Context, NeedsDetails};
 use crate::declared::declared;
@@ -38,6 +38,7 @@ pub(super) fn begin(
     order.void_requests();
     for (index, step) in ctx.workflow.steps.iter().enumerate() {
         history::change(order, index, now, |record| turn(record, step));
+        race::compensation_begins(&mut order.steps[index], now);
     }
     push_status(order, Status::Compensating, Some(&cause), now);
     order.note(Incident::new(IncidentKind::CompensationBegan, now).of(&cause));

@@ -4,6 +4,7 @@ use super::deadline;
 use crate::context::Context;
 use crate::ids::Timestamp;
 use crate::order::{Order, ProcessState};
+use crate::step::StepRecord;
 
 /// Sets the order's complete-by to the earliest moment that a step waits for (request out, deferred or delayed), or
 /// to now if a failure is not counted yet. Unchanged if there is none of these, and for a finished order.
@@ -43,7 +44,7 @@ pub(super) fn earliest(order: &Order, now: Timestamp) -> Option<Timestamp> {
         .iter()
         .filter_map(|record| match record.state.is_failed() {
             true => Some(now),
-            false => record.state.awaited_until(),
+            false => record.awaited_until(),
         });
     moments.min()
 }
@@ -78,7 +79,7 @@ pub fn true_due(ctx: &Context<'_>, order: &Order) -> Option<Timestamp> {
             return Some(at.plus(ctx.timing.confirm_within));
         }
     };
-    let awaited = order.steps.iter().filter_map(|s| s.state.awaited_until());
+    let awaited = order.steps.iter().filter_map(StepRecord::awaited_until);
     let awaited = awaited.chain(deadline::due(ctx, order));
     Some(awaited.fold(own, Timestamp::min))
 }

@@ -4,7 +4,7 @@ use triad_workflow::StepIndex;
 
 use super::complete_by::set_complete_by;
 use super::{
-    Decision, Draft, children, give_up, later, next_version, push_status, stop_in_doubt,
+    Decision, Draft, children, give_up, later, next_version, push_status, race, stop_in_doubt,
     transition, undefined, waits, wake,
 };
 use crate::budget;
@@ -17,7 +17,7 @@ use crate::later::CallbackSecret;
 use crate::order::{Claim, Order, ProcessState};
 use crate::outbox::Writer;
 use crate::status::Status;
-use crate::step::{Out, StepState, Work};
+use crate::step::{Out, StepRecord, StepState, Work};
 
 /// A Scheduler claims the order: due retries start first, then every ready step.
 pub(super) fn claim(
@@ -45,6 +45,7 @@ pub(super) fn claim(
         }
     }
     for index in 0..next.steps.len() {
+        race::ask_let_go(ctx, &mut next, index, now)?;
         if let StepState::Acting(Work::Due { last, .. }) = next.steps[index].state
             && !start(ctx, &mut next, index, last, now)?
         {
@@ -101,7 +102,7 @@ pub(super) fn advance(
             }
         }
     }
-    if order.steps.iter().all(|s| s.state.is_done()) {
+    if order.steps.iter().all(StepRecord::is_over) {
         push_status(order, Status::Completed, None, now);
         waits::tell_unused(order, now);
         order.state = ProcessState::Processed { at: now };
@@ -112,11 +113,14 @@ pub(super) fn advance(
     Ok(())
 }
 
-/// Whether the next claim has work: a due retry, a ready step, or the order's end.
+/// Whether the next claim has work: a due retry, a ready step, ways to ask that were let go, or the order's end.
 pub(super) fn has_startable(ctx: &Context<'_>, order: &Order) -> bool {
     let mut steps = 0..order.steps.len();
-    steps.any(|i| order.steps[i].state.is_retry_due() || is_ready(ctx, order, i))
-        || order.steps.iter().all(|s| s.state.is_done())
+    steps.any(|i| {
+        let record = &order.steps[i];
+        let asks = record.lets_go() && record.awaited_until().is_none();
+        record.state.is_retry_due() || asks || is_ready(ctx, order, i)
+    }) || order.steps.iter().all(StepRecord::is_over)
 }
 
 /// Whether a step has not been started and all its predecessors are done.

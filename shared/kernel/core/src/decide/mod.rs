@@ -16,6 +16,7 @@ mod forward;
 mod late;
 mod later;
 pub(crate) mod operate;
+mod race;
 mod replies;
 mod supervise;
 mod waits;

@@ -51,6 +51,11 @@ pub(super) fn overdue(
     }
     let mut met = ExpiredSteps::default();
     for index in expired {
+        if next.steps[index].lets_go() {
+            children::release(&mut next.steps[index]);
+            met.released = true;
+            continue;
+        }
         if let Some(&Work::Parked { attempt, .. }) = next.steps[index].state.work() {
             let step = &ctx.workflow.steps[index];
             if step.run().is_some() {
@@ -253,7 +258,10 @@ fn expired<'a>(
                 | Work::Delayed { until, .. }
                 | Work::Parked { until, .. },
             ) => has_passed(ctx, *until, now),
-            Some(Work::Due { .. }) | None => false,
+            None => record
+                .awaited_until()
+                .is_some_and(|until| has_passed(ctx, until, now)),
+            Some(Work::Due { .. }) => false,
         }
     })
 }

@@ -56,6 +56,30 @@ pub struct StepRecord {
     pub error: Option<Failure>,
 }
 
+impl StepRecord {
+    /// Whether the step is completed and has let other ways to do its work go, which are not known to be compensated yet.
+    #[must_use]
+    pub fn lets_go(&self) -> bool {
+        let children = self.children.as_ref();
+        matches!(self.state, StepState::Completed { .. }) && children.is_some_and(Children::lets_go)
+    }
+
+    /// Whether nothing of the step is left to do before the order ends.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.state.is_done() && !self.lets_go()
+    }
+
+    /// The moment that the step waits for: that of its [state](StepState::awaited_until), or when it asks the ways again
+    /// that it has let go. `None` if it waits for none.
+    #[must_use]
+    pub fn awaited_until(&self) -> Option<Timestamp> {
+        let children = self.children.as_ref().filter(|_| self.lets_go());
+        let again = children.and_then(|children| children.asks_again);
+        self.state.awaited_until().or(again)
+    }
+}
+
 /// An effect whose answer is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Doubt {

@@ -21,6 +21,7 @@ mod parked;
 mod pass;
 mod pause;
 mod progress;
+mod race;
 mod repeat;
 mod replies;
 mod resolve;

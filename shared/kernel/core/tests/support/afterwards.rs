@@ -140,7 +140,7 @@ impl Story {
             .iter()
             .find_map(|s| Some((s.step.to_string(), s.state.out()?)));
         let Some((step, out)) = out else {
-            if let Some(until) = self.order.steps.iter().find_map(|s| s.state.parked_until()) {
+            if let Some(until) = self.order.steps.iter().find_map(|s| s.awaited_until()) {
                 return self.wait_ends(until);
             }
             let event = self.claim_event();
@@ -174,7 +174,7 @@ impl Story {
     /// A child order that is asked for ends well.
     fn next_child_end(&self) -> Option<Event> {
         self.order.steps.iter().find_map(|record| {
-            record.state.parked_until()?;
+            record.awaited_until()?;
             let mut children = (0..).zip(&record.children.as_ref()?.all);
             children.find_map(|(number, child)| {
                 let cause = || Failure::new(FailureKind::Operator, "cancelled", "");

@@ -118,8 +118,9 @@ pub(crate) fn compiled(definition: &Definition, problems: &mut Problems) -> Vec<
             let at = event_path(written, &top, nth, "key");
             inputs.push((Role::Input, at, key));
         }
-        for (nth, other) in written.on_failure.iter().enumerate() {
-            let at = top.key("on_failure").index(nth).key("input");
+        let (list, others) = written.others();
+        for (nth, other) in others.iter().enumerate() {
+            let at = top.key(list).index(nth).key("input");
             inputs.push((Role::Input, at, &other.input));
         }
         if let Some(CompensationDefinition::Action(c)) = &written.compensation {

@@ -89,6 +89,7 @@ fn check_keys(step: &StepDefinition, at: &Path, problems: &mut Problems) {
         ("probe", step.probe.is_some()),
         ("finishes_later", step.finishes_later.is_some()),
         ("on_failure", !step.on_failure.is_empty()),
+        ("first_of", !step.first_of.is_empty()),
         ("point_of_no_return", step.point_of_no_return),
         ("await", step.wait.is_some() && step.awaits.is_some()),
     ];

@@ -26,7 +26,7 @@ pub(super) fn check(definition: &Definition, problems: &mut Problems) {
         if let Some(each) = &step.for_each {
             check_each(definition, step, each, &at.key("for_each"), problems);
         }
-        check_others(step, &at.key("on_failure"), problems);
+        check_others(step, &at, problems);
         check_part_name(definition, step, &at.key("id"), problems);
     }
 }
@@ -54,6 +54,7 @@ fn check_keys(step: &StepDefinition, at: &Path, problems: &mut Problems) {
         ("probe", step.probe.is_some()),
         ("finishes_later", step.finishes_later.is_some()),
         ("on_failure", !step.on_failure.is_empty()),
+        ("first_of", !step.first_of.is_empty()),
     ];
     let (such, hint) = match is_group {
         true => (
@@ -178,20 +179,40 @@ fn check_each(
     }
 }
 
-/// Checks the other ways to do a step's work, beside what is checked in their own definitions.
+/// Checks the ways to do a step's work that are written in a list, beside what is checked in their own definitions.
 fn check_others(step: &StepDefinition, at: &Path, problems: &mut Problems) {
-    let count = step.on_failure.len();
-    if count > MAX_ALTERNATIVES {
+    let (list, others) = step.others();
+    let is_race = list == "first_of";
+    let count = others.len();
+    if is_race && !(2..=MAX_ALTERNATIVES + 1).contains(&count) {
+        let most = MAX_ALTERNATIVES + 1;
+        problems.add(at.key(list), format!("has {count}; use 2 to {most}"));
+    } else if count > MAX_ALTERNATIVES + usize::from(is_race) {
         let reason = format!("{count} alternatives; {MAX_ALTERNATIVES} are allowed");
-        problems.add(at.clone(), reason);
+        problems.add(at.key(list), reason);
     }
-    for (nth, other) in step.on_failure.iter().enumerate() {
+    if is_race && !step.on_failure.is_empty() {
+        let reason = "a step has its ways at once, or one after another: declare one of the two";
+        problems.push(Problem::new(at.key("on_failure"), reason).on_key());
+    }
+    for (nth, other) in others.iter().enumerate() {
+        let at = at.key(list).index(nth);
         let then = other.supervisor.as_ref().and_then(|policy| policy.then);
         if then.is_some() {
-            let at = at.index(nth).keys("supervisor.then");
-            let problem = Problem::new(at, "follows when every alternative has failed").on_key();
+            let at = at.keys("supervisor.then");
+            let problem = Problem::new(at, "follows when every way has failed").on_key();
             problems.push(problem.hint("write it in the `supervisor` of the step"));
         }
+        let keys = match is_race {
+            true => vec![("unless", !other.unless.is_empty())],
+            false => vec![
+                ("wait", other.wait.is_some()),
+                ("await", other.awaits.is_some()),
+            ],
+        };
+        let such = format!("one of `{list}`");
+        let hint = "`on_failure` has ways that are tried one after another, `first_of` ways that begin at once";
+        refuse(&such, &keys, hint, &at, problems);
     }
 }
 
@@ -202,7 +223,7 @@ fn check_part_name(
     at: &Path,
     problems: &mut Problems,
 ) {
-    let name = match (&step.for_each, step.on_failure.len()) {
+    let name = match (&step.for_each, step.others().1.len()) {
         (None, others) => parts::name_of_way(&definition.workflow, &step.id, others),
         (Some(_), _) => parts::name(&definition.workflow, &step.id),
     };
@@ -238,7 +259,7 @@ pub(super) fn check_reads(
         };
         let reason = match is_way(part) {
             true => format!(
-                "reads {of}.{read}: a step with `on_failure` sees `input` and `output` here"
+                "reads {of}.{read}: a step with several ways sees `input` and `output` here"
             ),
             false => format!("reads {of}.{read}, which the work for an element does not see"),
         };

@@ -4,7 +4,8 @@ use serde_json::{Map, Value, json};
 
 use crate::check::{Limits, Planned, Problem};
 use crate::model::{
-    CompensationDefinition, Definition, ForEachDefinition, NoCompensation, StepDefinition,
+    AlternativeDefinition, CompensationDefinition, Definition, ForEachDefinition, NoCompensation,
+    StepDefinition,
 };
 use crate::names::{WorkflowName, check_workflow};
 use crate::parts;
@@ -52,7 +53,9 @@ pub(super) fn compile(
     let each = written.for_each.as_ref();
     let of_element = variables.of_element(each.map(ForEachDefinition::element));
     let none = CompensationDefinition::None(NoCompensation::None);
-    let is_compensated = may_be_compensated && written.compensation != Some(none);
+    let is_race = !written.first_of.is_empty() && each.is_none();
+    // Ways that were let go have to be known to have ended, whether or not there is something to compensate.
+    let is_compensated = may_be_compensated && (is_race || written.compensation != Some(none));
     let compiled = each
         .map(|each| {
             Ok::<_, String>(ForEach {
@@ -93,21 +96,27 @@ pub(super) fn compile(
         }
         (None, None) => {
             let name = |way| parts::name_of_way(&definition.workflow, &written.id, way);
-            let own = of_part(name(0), &details_of_way(&written.input))?;
-            let others = (1..).zip(&written.on_failure).map(|(way, other)| {
-                let input = Some(&other.input).filter(|input| !input.is_null());
+            let (_, others) = written.others();
+            let none = AlternativeDefinition::default();
+            let own = Some(&none).filter(|_| !is_race);
+            let ways = own.into_iter().chain(others).enumerate();
+            let mut ways = ways.map(|(number, way)| {
+                let input = Some(&way.input).filter(|input| !input.is_null());
                 let details = details_of_way(input.unwrap_or(&written.input));
                 Ok(Alternative {
-                    started: of_part(name(way), &details)?,
-                    unless: other.unless.clone(),
+                    started: of_part(name(number), &details)?,
+                    unless: way.unless.clone(),
                 })
             });
-            (own, others.collect::<Result<_, String>>()?, None)
+            let own = ways.next().transpose()?;
+            let own = own.ok_or("it has no way to do its work")?.started;
+            (own, ways.collect::<Result<_, String>>()?, None)
         }
     };
     Ok(Run {
         own,
         others,
+        is_race,
         within,
         each: compiled,
         is_compensated,

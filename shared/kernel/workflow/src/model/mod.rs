@@ -83,7 +83,8 @@ impl Definition {
     pub fn agents_in_use(&self) -> impl Iterator<Item = &str> {
         let with_inner = |step| std::iter::once(step).chain(StepDefinition::inner(step));
         self.steps.iter().flat_map(with_inner).flat_map(|step| {
-            let others = step.on_failure.iter().map(|other| &other.agent);
+            let (_, others) = step.others();
+            let others = others.iter().map(|other| &other.agent);
             let agents = std::iter::once(&step.agent).chain(others);
             let compensations = compensations(step).map(|action| &action.agent);
             agents.chain(compensations).filter_map(Option::as_deref)
@@ -186,6 +187,10 @@ pub struct StepDefinition {
     /// and is compensated, if it may have had an effect. Absent: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub on_failure: Vec<AlternativeDefinition>,
+    /// 2 to 5 ways to do the step's work, all begun at once. The output of the first that succeeds is the step's, and the
+    /// others are let go: what they did, or are doing, is compensated. Absent: the step does its work in one way at a time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub first_of: Vec<AlternativeDefinition>,
     /// How the step's effect is compensated: an action of an agent, or `none` if there is nothing to
     /// compensate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -213,8 +218,16 @@ impl StepDefinition {
     #[must_use]
     pub fn makes_parts(&self) -> bool {
         let waits = self.wait.is_some() || self.awaits.is_some();
-        let has_ways = !self.on_failure.is_empty() && !waits;
+        let has_ways = !self.others().1.is_empty() && !waits;
         self.run.is_none() && (self.for_each.is_some() || has_ways)
+    }
+
+    /// The ways to do its work that are written in a list of their own, and the key of that list.
+    pub(crate) fn others(&self) -> (&'static str, &[AlternativeDefinition]) {
+        match self.first_of.is_empty() {
+            true => ("on_failure", &self.on_failure),
+            false => ("first_of", &self.first_of),
+        }
     }
 }
 

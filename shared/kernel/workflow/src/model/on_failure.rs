@@ -4,20 +4,27 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    CompensationAction, CompensationDefinition, FinishesLaterDefinition, PolicyDefinition,
-    ProbeDefinition, RetryDefinition, StepDefinition,
+    AwaitDefinition, CompensationAction, CompensationDefinition, FinishesLaterDefinition,
+    PolicyDefinition, ProbeDefinition, RetryDefinition, StepDefinition, TimerDefinition,
 };
 use crate::duration::Millis;
 
-/// Another way to do a step's work, such as another carrier. It is tried when those before it have failed and left no
-/// effect. What it does not say is as for the step.
+/// A way to do a step's work, such as another carrier. In `on_failure` it is tried when those before it have failed and
+/// left no effect, in `first_of` beside the others. What it does not say is as for the step.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "load", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct AlternativeDefinition {
-    /// Codes of failures after which it is not tried, such as `declined`. Absent: it is tried after every failure.
+    /// In `on_failure`: codes of failures after which it is not tried, such as `declined`. Absent: it is tried after
+    /// every failure.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unless: Vec<String>,
+    /// In `first_of`: this way waits for a moment, and takes nothing from the step. Absent: it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait: Option<TimerDefinition>,
+    /// In `first_of`: this way waits for events, and takes nothing from the step. Absent: it does not.
+    #[serde(default, rename = "await", skip_serializing_if = "Option::is_none")]
+    pub awaits: Option<AwaitDefinition>,
     /// Name of the agent that carries it out. Absent: the step's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
@@ -65,11 +72,21 @@ impl AlternativeDefinition {
         }
     }
 
+    /// Whether it calls nothing, and takes nothing from its step.
+    pub(crate) fn waits(&self) -> bool {
+        self.wait.is_some() || self.awaits.is_some()
+    }
+
     /// The step that it is, in place of the step that it belongs to.
     pub(crate) fn in_place_of(&self, step: &StepDefinition) -> StepDefinition {
         let own = self.clone();
+        let id = step.id.clone();
+        let none = StepDefinition::default();
+        let step = if self.waits() { &none } else { step };
         StepDefinition {
-            id: step.id.clone(),
+            id,
+            wait: own.wait,
+            awaits: own.awaits,
             agent: own.agent.or_else(|| step.agent.clone()),
             action: own.action.or_else(|| step.action.clone()),
             input: match own.input {
@@ -90,7 +107,8 @@ impl AlternativeDefinition {
 
 /// The actions by which a step and its alternatives are compensated.
 pub(crate) fn compensations(step: &StepDefinition) -> impl Iterator<Item = &CompensationAction> {
-    let others = step.on_failure.iter().map(|other| &other.compensation);
+    let (_, others) = step.others();
+    let others = others.iter().map(|other| &other.compensation);
     let all = std::iter::once(&step.compensation).chain(others);
     all.filter_map(|written| match written {
         Some(CompensationDefinition::Action(action)) => Some(&**action),

@@ -106,8 +106,9 @@ fn of_outer(definition: &Definition) -> Vec<Problem> {
             braces::check(value, &at, of_element.names(), &mut problems);
         };
         check(&step.input, at.key("input"));
-        for (nth, other) in step.on_failure.iter().enumerate() {
-            let at = at.key("on_failure").index(nth);
+        let (list, others) = step.others();
+        for (nth, other) in others.iter().enumerate() {
+            let at = at.key(list).index(nth);
             check(&other.input, at.key("input"));
         }
         if let Some(CompensationDefinition::Action(c)) = &step.compensation {

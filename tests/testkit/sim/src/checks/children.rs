@@ -107,10 +107,49 @@ impl State {
                 coverage.reach("saw: child orders asked for again");
             }
         }
+        self.reach_races(before, after);
+        let coverage = &mut self.kernel.coverage;
         let tells = |entry: &Emission| matches!(entry, Emission::Ended { .. });
         let is_told_again = before.state == after.state && before.state.is_finished();
         if is_told_again && after.outbox.entries.iter().any(tells) {
             coverage.reach("saw: end of a child order told again");
+        }
+    }
+}
+
+impl State {
+    /// Checks and counts what happens to ways that a completed step has let go.
+    fn reach_races(&mut self, before: &Order, after: &Order) {
+        for (was, is) in before.steps.iter().zip(&after.steps) {
+            let Some(children) = is.children.as_ref().filter(|_| is.lets_go()) else {
+                continue;
+            };
+            let asked = after.outbox.entries.iter().any(|entry| match entry {
+                Emission::Children { step, numbers } => {
+                    let let_go = (0..).zip(&children.all);
+                    let mut let_go = let_go.filter(|(_, child)| child.state.is_compensating());
+                    *step == is.step && let_go.all(|(number, _)| numbers.contains(&number))
+                }
+                _ => false,
+            });
+            if was.state != is.state {
+                self.kernel.coverage.reach("saw: ways let go");
+                // Whatever stops an order has its messages withdrawn: they are asked when it goes on.
+                let stops = matches!(after.state, ProcessState::Error { .. });
+                let name = "ways-are-let-go-in-the-write-that-completes-their-step";
+                let seen = || format!("{} {}: {children:?}", after.id, is.step);
+                self.kernel.check(name, asked || stops, seen);
+            } else if asked {
+                self.kernel
+                    .coverage
+                    .reach("saw: ways asked again that were let go");
+            }
+            let mut steps = after.steps.iter();
+            if steps.all(|step| step.state.is_done()) && !after.state.is_finished() {
+                self.kernel
+                    .coverage
+                    .reach("saw: order waits for ways that it has let go");
+            }
         }
     }
 }

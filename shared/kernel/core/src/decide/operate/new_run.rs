@@ -59,7 +59,7 @@ pub(super) fn try_again(record: &mut StepRecord) {
         return;
     };
     // What a step waits for may still come, and its time has not begun anew. Child orders are asked for again.
-    if record.state.parked_until().is_some() {
+    if record.state.parked_until().is_some() || record.lets_go() {
         if record.children.is_some() {
             children::release(record);
         }
