@@ -12,8 +12,8 @@ async fn the_other_carrier_is_asked_when_the_first_has_no_booking_left() {
     let project = root.join("examples/alternative-carrier");
     let dev = Dev::start(&["--project", &project.display().to_string()]).await;
     dev.submit(&project.join("orders.jsonl")).await;
-    // Six orders, one child order each, and another one for those of P-2, P-3 and P-4.
-    let all = dev.all_finished(6 + 6 + 3).await;
+    // Six orders, one child order each, and another one for those of P-2, P-3 and P-4; two orders with three each.
+    let all = dev.all_finished(6 + 6 + 3 + 2 * 4).await;
     let text = |order: &Value, key: &str| order[key].as_str().unwrap_or_default().to_owned();
     let states: BTreeMap<String, String> = all
         .iter()
@@ -42,6 +42,18 @@ async fn the_other_carrier_is_asked_when_the_first_has_no_booking_left() {
             );
         }
     }
+    // Both carriers are asked at once, and one is let go that had booked and never said so. The island has no carrier.
+    let at_once = [
+        ("R-1", ["Compensated", "Processed", "Compensated"]),
+        ("R-2", ["Compensated", "Compensated", "Processed"]),
+    ];
+    for (id, ways) in at_once {
+        assert_eq!(states[id], "Processed", "{id}: {states:?}");
+        for (number, way) in ways.into_iter().enumerate() {
+            let child = format!("{id}:ship:{number}");
+            assert_eq!(states[&child], way, "{id}: {states:?}");
+        }
+    }
     let shown = async |id: &str| -> Value {
         let shown = dev.triad(&["get", id, "--json"]).await.good().out;
         serde_json::from_str(&shown).expect("JSON")
@@ -54,6 +66,13 @@ async fn the_other_carrier_is_asked_when_the_first_has_no_booking_left() {
     let order = shown("P-3").await;
     let booked = json!({"carrier": "road", "booking": "road-P-3"});
     assert_eq!(order["steps"][1]["output"], booked);
+    let outputs = ["R-1", "R-2"].map(|id| async move { shown(id).await });
+    let mut first = Vec::new();
+    for order in outputs {
+        first.push(order.await["steps"][0]["output"].clone());
+    }
+    let booked = json!({"carrier": "road", "booking": "road-R-1"});
+    assert_eq!(first, [booked, Value::Null]);
     let for_people = dev.triad(&["get", "P-4"]).await.good().out;
     for part in ["express does not go there", "road does not go there"] {
         assert!(for_people.contains(part), "{for_people}");

@@ -63,7 +63,8 @@ impl WorstCase {
 }
 
 /// Longest time of the child orders of a step, of which as many are under way as may be at once: forward, each is
-/// Processed at worst, and each way but the last is compensated before. Zero for those of another workflow without a
+/// Processed at worst, and each way but the last is compensated before; of ways at once, those that are let go are
+/// compensated after the first is Processed. Zero for those of another workflow without a
 /// bound.
 fn of_run(
     workflow: &Workflow,
@@ -85,6 +86,11 @@ fn of_run(
     };
     let compensated = |way: &Started| worst(way).map_or(Millis(0), |worst| worst.compensated);
     let once = match direction {
+        Direction::Forward | Direction::Probe if run.is_race => {
+            let longest = |of: &dyn Fn(&Started) -> Millis| run.ways().map(|way| of(way).0).max();
+            let (first, let_go) = (longest(&forward), longest(&compensated));
+            first.unwrap_or(0).saturating_add(let_go.unwrap_or(0))
+        }
         Direction::Forward | Direction::Probe => {
             let ways: Vec<&Started> = run.ways().collect();
             let earlier = ways.split_last().map_or(&[][..], |(_, earlier)| earlier);

@@ -74,8 +74,15 @@ pub fn of(order: &Order, timing: &Timing) -> Vec<NextAct> {
 
 /// What happens to a step whose child orders are under way.
 fn of_children(record: &StepRecord) -> Option<NextAct> {
-    let (children, work) = (record.children.as_ref()?, record.state.work()?);
+    let children = record.children.as_ref()?;
     let (step, waited_for) = (&record.step, waited_for(children));
+    if record.lets_go() {
+        let what = format!(
+            "{step} is completed and has let {waited_for} go. They are asked again then: the order does not end before they are compensated"
+        );
+        return Some(next(record.awaited_until(), what));
+    }
+    let work = record.state.work()?;
     match work {
         Work::Parked { until, .. } => {
             let what = format!(
@@ -353,7 +360,13 @@ pub fn waits_for(order: &Order) -> Option<String> {
             (None, false) => format!("{step}: the event {}", events.join(", ")),
         }
     });
-    match (parked, &order.state) {
+    let is_done = order.steps.iter().all(|record| record.state.is_done());
+    let let_go = order
+        .steps
+        .iter()
+        .find(|record| is_done && record.lets_go());
+    let let_go = let_go.map(|record| format!("{}: the ways that it has let go", record.step));
+    match (parked.or(let_go), &order.state) {
         (Some(parked), _) => Some(parked),
         (None, ProcessState::Pending { complete_by }) => match complete_by {
             None => Some("its first claim".to_owned()),
@@ -442,6 +455,19 @@ mod tests {
             assert!(said.what.contains(text), "{said:?}");
         }
         assert_eq!(waits_for(&order).as_deref(), Some("ship: its child orders"));
+        // Completed, with ways that are not known to be compensated.
+        let mut order = parent_of("cpc");
+        order.steps[0].state = StepState::Completed {
+            attempt: Attempt(1),
+            started: None,
+            finished: Timestamp(8),
+            position: 0,
+            output: json!(1).into(),
+        };
+        let said = &of(&order, &Timing::default())[0];
+        assert!(said.what.contains("has let 2 of its 3 child orders go"));
+        let waits = waits_for(&order);
+        assert_eq!(waits.as_deref(), Some("ship: the ways that it has let go"));
     }
 
     #[test]

@@ -133,6 +133,8 @@ fn child_orders_are_in_the_worst_case() {
     assert_eq!(within.1, 10 * 60_000);
     let ways = of(r#", "on_failure": [{"agent": "y"}]"#);
     assert_eq!(ways, (2 * calls, 2 * processed + compensated, compensated));
+    let race = of(r#", "first_of": [{"agent": "y"}, {"agent": "z"}, {"wait": {"for": "1s"}}]"#);
+    assert_eq!(race, (2 * calls, processed + compensated, compensated));
     let run = compile(
         r#"{"workflow": "w", "steps": [{"id": "a", "run": {"workflow": "ship", "within": "2h"}}]}"#,
     );

@@ -246,6 +246,59 @@ fn each_way_to_do_a_steps_work_is_a_workflow_that_is_asked_what_the_step_says() 
 }
 
 #[test]
+fn ways_that_begin_at_once_take_what_they_do_not_say_from_the_step() {
+    let workflow = sound(
+        r#"  - id: ship
+    action: book
+    input: {to: "${details.to}"}
+    compensation: none
+    first_of:
+      - {agent: express, at_most_once: true}
+      - {agent: road, action: send, input: {of: "${steps.a.x}"}, compensation: {action: cancel}}
+      - {wait: {until: "${input.to.by}"}}
+      - {await: {event: taken, key: "${input.to.id}", within: 1h}}"#,
+    );
+    let names: Vec<&str> = workflow
+        .parts
+        .iter()
+        .map(|part| part.name.as_str())
+        .collect();
+    assert_eq!(
+        names,
+        [
+            "w.ship.way-1",
+            "w.ship.way-2",
+            "w.ship.way-3",
+            "w.ship.way-4"
+        ]
+    );
+    let [express, road, ..] = &workflow.parts[..] else {
+        panic!("{:?}", workflow.parts)
+    };
+    assert!(express.steps[0].compensation.is_none() && !express.steps[0].is_safe_to_repeat());
+    let back = road.steps[0].compensation.as_ref().expect("its own");
+    assert_eq!(back.agent.as_str(), "road");
+    for part in &workflow.parts {
+        let published = hash::canonical_json(&part.definition);
+        let again = Workflow::from_published(&published).expect("it is sound");
+        assert_eq!(again.hash, part.hash);
+    }
+    let (step, run) = (&workflow.steps[1], run(&workflow));
+    assert_eq!(
+        step.kind.to_string(),
+        "the first of express/book, road/send, a wait until a moment, a wait for taken"
+    );
+    assert_eq!(
+        (run.at_once(), run.tolerated(), run.has_way_after(0, "x")),
+        (4, 3, false)
+    );
+    // Those that were let go have to end, although there is nothing to compensate.
+    assert!(run.is_race && run.is_compensated);
+    let agents: BTreeSet<&str> = workflow.definition.agents_in_use().collect();
+    assert_eq!(agents, BTreeSet::from(["shop", "express", "road"]));
+}
+
+#[test]
 fn the_work_for_an_element_may_have_other_ways_too() {
     let workflow = sound(
         r#"  - id: ship

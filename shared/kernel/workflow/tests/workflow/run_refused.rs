@@ -144,7 +144,7 @@ fn alternatives_that_cannot_be_are_refused_once_where_they_are_written() {
         agent: x, action: go, compensation: none, on_failure: [{agent: y, then: error}] | 4:79 | unknown key
         agent: x, action: go, compensation: none, on_failure: [{agent: Y}] | 4:76 | is not a valid name
         agent: x, action: go, compensation: none, on_failure: [{}, {}, {}, {}, {}] | 4:55 | 5 alternatives; 4 are allowed
-        agent: x, action: go, compensation: none, on_failure: [{supervisor: {then: error}}] | 4:82 | follows when every alternative has failed
+        agent: x, action: go, compensation: none, on_failure: [{supervisor: {then: error}}] | 4:82 | follows when every way has failed
         agent: x, action: go, compensation: none, on_failure: [{input: "${detials.a}"}] | 4:79 | did you mean `details`
         agent: x, action: go, compensation: none, on_failure: [{input: "${steps.z}"}] | 4:85 | there is no such step
         agent: x, action: go, compensation: none, on_failure: [{input: "${input}"}] | 4:79 | unknown variable `input`
@@ -157,6 +157,32 @@ fn alternatives_that_cannot_be_are_refused_once_where_they_are_written() {
         run: {workflow: x}, on_failure: [{agent: y}] | 4:33 | a step that runs orders cannot have `on_failure`
         wait: {for: 1h}, on_failure: [{agent: y}] | 4:30 | a step that waits cannot have `on_failure`
         for_each: {in: details.l, steps: [{id: c, wait: {for: 1h}}]}, on_failure: [{agent: y}] | 4:75 | cannot have `on_failure`
+        agent: x, action: go, compensation: none, on_failure: [{wait: {for: 1h}}] | 4:69 | one of `on_failure` cannot have `wait`
+        "#,
+    ) {
+        refused(&format!("  - {{id: b, {step}}}"), place, part);
+    }
+}
+
+#[test]
+fn ways_that_cannot_begin_at_once_are_refused_once_where_they_are_written() {
+    for [step, place, part] in rows(
+        r#"
+        agent: x, action: go, compensation: none, first_of: [{}] | 4:55 | has 1; use 2 to 5
+        agent: x, action: go, compensation: none, first_of: [{}, {}, {}, {}, {}, {}] | 4:55 | has 6; use 2 to 5
+        agent: x, action: go, compensation: none, first_of: [{}, {}], on_failure: [{}] | 4:75 | declare one of the two
+        agent: x, action: go, compensation: none, first_of: [{}, {unless: [a]}] | 4:71 | one of `first_of` cannot have `unless`
+        agent: x, action: go, compensation: none, first_of: [{}, {supervisor: {then: error}}] | 4:84 | follows when every way has failed
+        agent: x, action: go, compensation: none, first_of: [{}, {input: "${detials.a}"}] | 4:81 | did you mean `details`
+        agent: x, action: go, compensation: none, first_of: [{}, {wait: {for: 1h}, agent: y}] | 4:88 | a step that waits cannot have `agent`
+        agent: x, action: go, compensation: none, first_of: [{}, {wait: {for: 0s}}] | 4:83 | no time is no wait
+        agent: x, action: go, compensation: none, first_of: [{}, {wait: {until: "${details.at}"}}] | 4:96 | ask for it in the step's input
+        agent: x, action: go, compensation: none, first_of: [{}, {await: {event: x}}] | 4:71 | within
+        agent: x, action: go, first_of: [{compensation: none}, {}] | 4:5 | has no compensation
+        compensation: none, first_of: [{agent: y}, {agent: z}] | 4:5 | `action` is missing
+        compensation: none, first_of: [{action: y}, {wait: {for: 1h}}, {agent: z, action: a}] | 4:5 | `agent` is missing
+        run: {workflow: x}, first_of: [{}, {}] | 4:33 | a step that runs orders cannot have `first_of`
+        wait: {for: 1h}, first_of: [{}, {}] | 4:30 | a step that waits cannot have `first_of`
         "#,
     ) {
         refused(&format!("  - {{id: b, {step}}}"), place, part);

@@ -21,7 +21,7 @@ pub(in super::super) fn parent_compensated(
     }
     let act = OperatorAct::new(
         "triad",
-        &format!("its parent order {} is compensated", parent.order_id),
+        &format!("its parent order {} has it compensated", parent.order_id),
     );
     match &order.state {
         ProcessState::Compensating { .. } => return Ok(Decision::Ignore(Reason::Repeated)),
