@@ -139,7 +139,8 @@ pub const OF_RECORD: [(&str, OfRecord); 20] = [
         ) && o.run == 0
             && o.late_since.is_none()
             && o.paused.is_none()
-            && o.set_aside.is_none();
+            && o.set_aside.is_none()
+            && !o.steps.iter().all(|s| s.state.is_done());
         // The order waits for an effect in doubt that may not be repeated.
         let once = |(s, step): (&StepRecord, &Step)| {
             matches!(s.state, StepState::Acting(_)) && !step.is_safe_to_repeat()

@@ -165,7 +165,7 @@ const RUNNING: [&str; 3] = [
          "compensation": {"action": "unfile", "input": {"of": "${output}", "plan": "${input.plan}"}},
          "on_failure": [{"agent": "stock", "action": "store", "unless": ["expression"]}]},
         {"id": "deal", "run": {"workflow": "pivot"}, "when": "details.gift"}]}"#,
-    r#"{"workflow": "bid",
+    r#"{"workflow": "bid", "order_timeout": "30s",
       "defaults": {"attempt_timeout": "4s", "retry": {"calls_per_attempt": 2, "initial": "50ms", "max": "300ms"}, "supervisor": {"failure_threshold": 1}},
       "steps": [
         {"id": "ask", "action": "ask", "input": {"item": "${details.item}"}, "compensation": {"action": "unask", "input": {"of": "${output}"}},

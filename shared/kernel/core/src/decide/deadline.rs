@@ -13,7 +13,8 @@ use crate::order::{Order, ProcessState};
 
 /// When the Supervisor must check an order because of its deadline; `None` if it need not at any time.
 ///
-/// It need not while an operator has paused the order, nor while an effect is in doubt that may not be repeated: its
+/// It need not once every step is done: what is left then is to compensate ways that were let go, and work that is done is
+/// not compensated for that. Nor while an operator has paused the order, nor while an effect is in doubt that may not be repeated: its
 /// attempt ends at its own complete-by, and only then is it known whether the order can be compensated.
 pub(super) fn due(ctx: &Context<'_>, order: &Order) -> Option<Timestamp> {
     let is_running = matches!(
@@ -21,7 +22,8 @@ pub(super) fn due(ctx: &Context<'_>, order: &Order) -> Option<Timestamp> {
         ProcessState::Pending { .. } | ProcessState::Processing(_)
     );
     let is_known = order.run > 0 || order.late_since.is_some();
-    if !is_running || is_known || order.paused.is_some() {
+    let is_done = order.steps.iter().all(|record| record.state.is_done());
+    if !is_running || is_known || is_done || order.paused.is_some() {
         return None;
     }
     let mut steps = order.steps.iter().zip(&ctx.workflow.steps);

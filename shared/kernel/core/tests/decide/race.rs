@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use triad_core::children::{ChildEnd, ChildState};
 use triad_core::{Action, Failure, FailureKind, Reason, StepState};
 
-use triad_workflow::StepId;
+use triad_workflow::{Millis, StepId};
 
 use crate::support::{Story, Then};
 
@@ -130,6 +130,19 @@ fn an_order_does_not_end_before_what_it_let_go_is_compensated() {
     s.child_ends("b", 2, fails());
     assert!(s.announces());
     assert_eq!(s.claim().state(), "Processed");
+}
+
+#[test]
+fn an_order_whose_steps_are_done_misses_no_deadline() {
+    let mut s = begun();
+    let deadline = s.now.plus(Millis(30_000));
+    s.order.deadline = Some(deadline);
+    s.child_ends("b", 0, brings(json!(1))).succeed("c");
+    s.now = deadline.plus(s.timing.skew);
+    s.overdue_now();
+    assert_eq!((s.state(), s.claim().state()), ("Pending", "Processing"));
+    s.child_ends("b", 1, fails()).child_ends("b", 2, fails());
+    assert_eq!(s.state(), "Processed");
 }
 
 #[test]

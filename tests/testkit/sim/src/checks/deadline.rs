@@ -34,7 +34,15 @@ impl State {
                 ProcessState::Pending { .. } | ProcessState::Processing(_)
             )
         };
+        let is_done = before.steps.iter().all(|step| step.state.is_done());
+        let is_for_it = |o: &Order| o.state.cause().is_some_and(|c| c.code == "order-deadline");
+        if is_for_it(after) && !is_for_it(before) {
+            self.kernel.coverage.reach("deadline: missed, compensated");
+            let name = "work-that-is-done-misses-no-deadline";
+            self.kernel.check(name, !is_done, || after.id.to_string());
+        }
         if self.setup.wild_clocks
+            || is_done
             || after.outbox.writer != Writer::Supervisor
             || !is_running(before)
             || before.run > 0
@@ -60,10 +68,6 @@ impl State {
             .check("g9-a-missed-deadline-is-acted-on", is_acted_on, || {
                 format!("{} at {now}: {:?}", after.id, after.deadline)
             });
-        let is_for_it = |o: &Order| o.state.cause().is_some_and(|c| c.code == "order-deadline");
-        if is_for_it(after) {
-            self.kernel.coverage.reach("deadline: missed, compensated");
-        }
     }
 }
 

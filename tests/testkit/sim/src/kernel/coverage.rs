@@ -164,6 +164,7 @@ pub const WANTED: &[&str] = &[
     "saw: ways asked again that were let go",
     "saw: order waits for ways that it has let go",
     "ways-are-let-go-in-the-write-that-completes-their-step",
+    "work-that-is-done-misses-no-deadline",
     "saw: end of a child order told again",
     "g2-a-child-order-is-known-to-its-parent",
     "g8-a-child-order-tells-its-parent-alone",
