@@ -3,5 +3,6 @@
 mod admission;
 mod guard;
 mod moving;
+mod newest;
 mod timers;
 mod walk;

@@ -337,6 +337,7 @@ impl<C: Clock + Clone> StateStore for DynamoStore<C> {
             .last_evaluated_key()
             .and_then(|key| item::string(key, attr::ORDER_ID).ok());
         Ok(OrderPage {
+            this: None,
             orders,
             unreadable,
             next,

@@ -168,18 +168,17 @@ impl<C: Clock + Clone> StateStore for SqliteStore<C> {
         page: Option<String>,
     ) -> Result<OrderPage, StoreError> {
         let now_s = self.now_s();
-        let after: i64 = match page.as_deref().map(str::parse) {
-            None => 0,
-            Some(Ok(row)) => row,
-            Some(Err(_)) => {
-                let page = page.unwrap_or_default();
-                return Err(StoreError::Item(format!(
-                    "{page:?} is not a page of the records"
-                )));
-            }
+        let below = page
+            .as_deref()
+            .map(|page| page.strip_prefix(BELOW)?.parse().ok());
+        let Some(below) = below.unwrap_or(Some(i64::MAX)) else {
+            let page = page.unwrap_or_default();
+            return Err(StoreError::Item(format!(
+                "{page:?} is not a page of the records"
+            )));
         };
         self.engine
-            .read(move |db| list(db, state.as_deref(), after, now_s))
+            .read(move |db| list(db, state.as_deref(), below, now_s))
             .await
     }
 }
@@ -449,20 +448,25 @@ fn details_of(db: &Connection, id: &OrderId, now_s: i64) -> rusqlite::Result<Det
     })
 }
 
-/// One page of the records, in the order of creation. A page ends after a fixed number of rows read, however many
-/// match.
+/// What the name of a page of the records begins with, before the number of the row below which it begins.
+const BELOW: char = '<';
+
+/// One page of the records, the newest first. A page ends after a fixed number of rows read, however many match.
 fn list(
     db: &Connection,
     state: Option<&str>,
-    after: i64,
+    below: i64,
     now_s: i64,
 ) -> rusqlite::Result<OrderPage> {
-    let mut read = db.prepare_cached(&format!("{} WHERE Row > ?1 ORDER BY Row LIMIT ?2", *READ))?;
-    let mut rows = read.query((after, LIST_PAGE as i64))?;
+    let newest_first = format!("{} WHERE Row < ?1 ORDER BY Row DESC LIMIT ?2", *READ);
+    let mut read = db.prepare_cached(&newest_first)?;
+    let mut rows = read.query((below, LIST_PAGE as i64))?;
     let mut page = OrderPage::default();
-    let (mut seen, mut last) = (0, after);
+    let (mut seen, mut last) = (0, below);
     while let Some(row) = rows.next()? {
-        (seen, last) = (seen + 1, row.get(COLUMNS.len() + 1)?);
+        (seen, last) = (seen + 1, row.get::<_, i64>(COLUMNS.len() + 1)?);
+        let this = || format!("{BELOW}{}", last.saturating_add(1));
+        page.this.get_or_insert_with(this);
         let is_asked_for = match (state, record::place("ProcessState")) {
             (Some(wanted), Some(at)) => row.get_ref(at)? == ValueRef::Text(wanted.as_bytes()),
             _ => true,
@@ -478,6 +482,6 @@ fn list(
             }),
         }
     }
-    page.next = (seen == LIST_PAGE).then(|| last.to_string());
+    page.next = (seen == LIST_PAGE).then(|| format!("{BELOW}{last}"));
     Ok(page)
 }

@@ -220,10 +220,13 @@ pub struct Unreadable {
 /// A page of the table of process records: those that can be read, and those that cannot.
 #[derive(Debug, Clone, Default)]
 pub struct OrderPage {
-    /// The records, in the store's own order. A page may be empty and not the last one.
+    /// The records, in the store's own order: in SQLite the newest first, in DynamoDB by a hash of their ids. A page may be
+    /// empty and not the last one.
     pub orders: Vec<Order>,
     /// Records of this page that cannot be read.
     pub unreadable: Vec<Unreadable>,
+    /// This page, to be read again: without orders that have come before it since. `None`: as it was asked for.
+    pub this: Option<String>,
     /// Where the next page begins; `None` at the end.
     pub next: Option<String>,
 }

@@ -274,8 +274,8 @@ impl Filter {
 }
 
 /// Finds orders that fit the filter at `now`, at most `limit`. With a search key the order that was submitted last
-/// comes first. Without one, orders that need an operator come with the longest waiting first, and all others come in
-/// the store's order.
+/// comes first. Without one, orders that need an operator come with the longest waiting first, orders under way with the
+/// one that is due next first, shard by shard, and all others in the store's order: on one machine the newest first.
 ///
 /// Orders with a search key, orders that need an operator and orders under way are found through an index; each
 /// record is then read and compared with the filter. With neither a search key, a state nor a cause, and for orders

@@ -248,6 +248,7 @@ impl<S: StateStore + OperatorStore> Making<'_, S> {
             let got = self.store.list(state, at.clone()).await?;
             self.reads += 1;
             self.page.skipped.add(got.unreadable);
+            at = got.this.or(at);
             let found = got.orders.len();
             let mut left = got.orders.into_iter().skip(behind);
             while self.room() > 0

@@ -188,6 +188,7 @@ impl StoreState {
             .collect();
         let next = from + LIST_PAGE;
         OrderPage {
+            this: None,
             orders,
             unreadable: Vec::new(),
             next: (next < self.entries.len()).then(|| next.to_string()),

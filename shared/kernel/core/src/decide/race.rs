@@ -7,7 +7,7 @@
 use triad_workflow::StepIndex;
 
 use super::children::ASK_AGAIN;
-use super::{Draft, Taken};
+use super::{Draft, Taken, stop};
 use crate::children::{Child, ChildState, Children};
 use crate::context::{Context, NeedsDetails};
 use crate::failure::Failure;
@@ -72,24 +72,28 @@ pub(super) fn ask_let_go(
     ask_compensated(ctx, order, index, asked, now)
 }
 
-/// Takes the end of a way that a completed step has let go.
+/// Takes the end of a way that a completed step has let go. One that cannot be compensated (`kept`) stops the order: an
+/// operator has to know of what it left.
 pub(super) fn let_go_ended(
     mut next: Draft,
     index: StepIndex,
     kept: Option<&Failure>,
     now: Timestamp,
 ) -> Taken {
-    if let Some(failure) = kept {
-        next.note(Incident::new(IncidentKind::CompensationFailed, now).of(failure));
-    }
     let record = &mut next.steps[index];
-    if record.lets_go() {
-        return Taken::Changed(next);
-    }
-    if let Some(children) = &mut record.children {
+    let is_last = !record.lets_go();
+    if let Some(children) = record.children.as_mut().filter(|_| is_last) {
         children.asks_again = None;
     }
-    Taken::WaitIsOver(next)
+    if let Some(failure) = kept {
+        next.note(Incident::new(IncidentKind::CompensationFailed, now).of(failure));
+        stop(&mut next, failure.clone(), now);
+        return Taken::Changed(next);
+    }
+    match is_last {
+        true => Taken::WaitIsOver(next),
+        false => Taken::Changed(next),
+    }
 }
 
 /// Counts from now on how long a step waits for its child orders to be compensated.

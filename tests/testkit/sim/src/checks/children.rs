@@ -66,6 +66,11 @@ pub(super) fn check(state: &State, found: &mut Findings) {
         let is_processed = matches!(order.state, ProcessState::Processed { .. });
         let holds = match (&above.state, &known.state) {
             (ProcessState::Processed { .. }, ChildState::Processed(_)) => is_processed,
+            // A way that was let go too late: an operator was told, and had the order go on.
+            (ProcessState::Processed { .. }, ChildState::Kept) => {
+                let mut lines = above.incidents.iter();
+                lines.any(|line| line.what == IncidentKind::CompensationFailed)
+            }
             (ProcessState::Processed { .. } | ProcessState::Compensated { .. }, _) => {
                 is_over_without_effect(order)
             }
