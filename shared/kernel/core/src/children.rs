@@ -23,6 +23,9 @@ const MAX_INLINE_BYTES: usize = 64;
 /// brings beyond that is left out: its place has null.
 pub const MAX_JOINED_BYTES: usize = 256 * 1024;
 
+/// Shortest time until a step asks again for child orders whose end has not come. It doubles with each time.
+pub(crate) const ASK_AGAIN: Millis = Millis(60_000);
+
 /// The step of another order that has started an order: the order's place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parent {
@@ -115,6 +118,17 @@ pub enum ChildEnd {
         /// Why.
         cause: Failure,
     },
+}
+
+impl ChildEnd {
+    /// Its name, as in the message.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Processed { .. } => "processed",
+            Self::NoEffect { .. } => "no-effect",
+            Self::Kept { .. } => "kept",
+        }
+    }
 }
 
 /// A child order's message to its parent.
@@ -221,6 +235,17 @@ impl Children {
             state: ChildState::Waiting,
             attempt: self.newest,
         }];
+    }
+
+    /// Puts another child order in the place of each that is Processed and is to be done again.
+    pub(crate) fn begin_anew(&mut self) {
+        let attempt = self.newest + 1;
+        for child in &mut self.all {
+            if matches!(child.state, ChildState::Processed(_)) {
+                let state = ChildState::Waiting;
+                (*child, self.newest) = (Child { state, attempt }, attempt);
+            }
+        }
     }
 
     /// What is started as the child order of this number.

@@ -198,7 +198,7 @@ pub const OF_RECORD: [(&str, OfRecord); 20] = [
 
 /// Every invariant that a write has to keep: its name, and a function of the record before the write, the
 /// record after it, and the workflow, which is true if the write keeps the invariant.
-pub const OF_WRITE: [(&str, OfWrite); 23] = [
+pub const OF_WRITE: [(&str, OfWrite); 24] = [
     ("version-rises-by-one", |a, b, _| {
         b.version == a.version.next()
     }),
@@ -426,6 +426,23 @@ pub const OF_WRITE: [(&str, OfWrite); 23] = [
                     };
                     child.attempt >= was.attempt && goes_on
                 })
+        })
+    }),
+    ("child-orders-are-compensated-in-their-turn", |a, b, _| {
+        b.steps.iter().all(|is| {
+            let was = a.steps.iter().find(|was| was.step == is.step);
+            let count = |record: &StepRecord| {
+                let children = record.children.as_ref();
+                children.map_or(0, |children| children.count(ChildState::is_compensating))
+            };
+            let waits = matches!(
+                is.state,
+                StepState::Compensating {
+                    work: Work::Due { .. },
+                    ..
+                }
+            );
+            !waits || count(is) <= was.map_or(0, count)
         })
     }),
     ("a-deadline-stays", |a, b, _| {

@@ -4,9 +4,10 @@
 //! compatible: steps that are done are done there too, requests that are out are the same, and every step before a
 //! started one is done.
 
-use triad_workflow::{Await, Call, Step, StepId, StepKind, Workflow};
+use triad_workflow::{Await, Call, Run, Step, StepId, StepKind, Workflow};
 
 use crate::budget;
+use crate::children::Children;
 use crate::context::{Context, Timing};
 use crate::decide::{Decision, Transition, next_version, transition};
 use crate::doubt::has_passed;
@@ -149,7 +150,7 @@ fn stands_against(
     };
     let (was, is) = (&from.steps[was], &to.steps[at]);
     let mut against = Vec::new();
-    if is_open(record) && !is_same_kind(&was.kind, &is.kind) {
+    if (is_open(record) || record.lets_go()) && !is_same_kind(&was.kind, &is.kind) {
         against.push(format!(
             "step {id} is under way with {}, and the new version has {}",
             was.kind, is.kind
@@ -165,6 +166,13 @@ fn stands_against(
             "step {id} may have had its effect, which {} compensates, and in the new version {}",
             told(was),
             told(is)
+        ));
+    }
+    let children = record.children.as_ref();
+    let compensates = |step: &Step| step.run().map(|run| run.is_compensated);
+    if children.is_some_and(Children::may_have_effect) && compensates(was) != compensates(is) {
+        against.push(format!(
+            "step {id} has run child orders, and the new version does not compensate them as they are now"
         ));
     }
     // A request that is out leaves its effect in doubt if no reply comes.
@@ -225,7 +233,10 @@ fn is_same_kind(was: &StepKind, is: &StepKind) -> bool {
             (was.needs_all, names(was)) == (is.needs_all, names(is))
         }
         (StepKind::Run(was), StepKind::Run(is)) => {
-            (&was.own.workflow, was.each.is_some()) == (&is.own.workflow, is.each.is_some())
+            let form = |run: &Run| (run.own.workflow.clone(), run.each.is_some(), run.is_race);
+            // Of ways at once each child order has its own; those tried one after another may become more.
+            let ways = |run: &Run| run.is_race.then(|| run.ways().count());
+            form(was) == form(is) && ways(was) == ways(is)
         }
         _ => false,
     }

@@ -219,7 +219,10 @@ pub(crate) fn of_step(definition: &Definition, step: usize, may_be_compensated: 
 fn way_of(definition: &Definition, number: usize, mut way: StepDefinition) -> Definition {
     let name = name_of_way(&definition.workflow, &way.id, number);
     if way.wait.is_some() || way.awaits.is_some() {
-        return part(definition, name, vec![INPUT.to_owned()], vec![way]);
+        let mut part = part(definition, name, vec![INPUT.to_owned()], vec![way]);
+        // It makes no attempts, and what follows a failure is the step's.
+        part.defaults.supervisor = None;
+        return part;
     }
     let policy = way.supervisor.take();
     let policy = policy.or_else(|| definition.defaults.supervisor.clone());
@@ -278,7 +281,8 @@ impl Place {
         let written = &definition.steps[step];
         let is_group = written.inner().next().is_some();
         let way: usize = way.strip_prefix(WAY)?.parse().ok()?;
-        let listed = if written.first_of.is_empty() { 2 } else { 1 };
+        let is_race = !written.first_of.is_empty() && written.for_each.is_none();
+        let listed = if is_race { 1 } else { 2 };
         let inside = match way.checked_sub(listed) {
             Some(other) => Inside::Way(other),
             None if is_group => Inside::Group,
@@ -287,8 +291,8 @@ impl Place {
         Some(Self { step, inside })
     }
 
-    /// A problem of the part, where its author wrote what it is about. `None` for a problem of what the part has from
-    /// the definition, or a way to do a step's work from its step: it is reported for the definition itself.
+    /// A problem of the part, where its author wrote what it is about: for what a way to do a step's work takes from its
+    /// step, in the step. `None` for a problem of what the part has from the definition, which reports it itself.
     pub(crate) fn moved(self, definition: &Definition, mut problem: Problem) -> Option<Problem> {
         let [Segment::Key(top), rest @ ..] = problem.at.0.as_slice() else {
             return None;
@@ -315,9 +319,7 @@ impl Place {
                 let takes = |way: &AlternativeDefinition| !way.says(key) && !way.waits();
                 match takes(ways.get(nth)?) {
                     false => (outer.key(list).index(nth), rest),
-                    // The first that takes it reports it, if the step is no way of its own.
-                    true if list == "first_of" && !ways[..nth].iter().any(takes) => (outer, rest),
-                    true => return None,
+                    true => (outer, rest),
                 }
             }
             (_, [Segment::Index(_), rest @ ..]) => (outer, rest),

@@ -170,7 +170,8 @@ const RUNNING: [&str; 3] = [
       "steps": [
         {"id": "ask", "action": "ask", "input": {"item": "${details.item}"}, "compensation": {"action": "unask", "input": {"of": "${output}"}},
          "first_of": [{"agent": "bank"}, {"agent": "stock"}]},
-        {"id": "accept", "agent": "stock", "action": "accept", "input": "${steps.ask}", "compensation": {"action": "unaccept"}}]}"#,
+        {"id": "accept", "agent": "stock", "action": "accept", "input": "${steps.ask}", "compensation": {"action": "unaccept"}},
+        {"id": "rest", "wait": {"until": "${details.gift ? order.submitted_at : 'no moment of ' + order.id}"}}]}"#,
 ];
 
 /// Later versions that may be published.

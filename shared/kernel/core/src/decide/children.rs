@@ -9,14 +9,15 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use triad_workflow::check::MAX_INSTANCES;
-use triad_workflow::{EvalError, Millis, Run, StepIndex};
+use triad_workflow::{EvalError, Run, StepIndex};
 
 use super::{
     Decision, Draft, Reason, Taken, give_up, next_position, next_version, push_step_completed,
     race, stop, transition, undefined,
 };
 use crate::children::{
-    Child, ChildEnd, ChildEnded, ChildState, Children, MAX_DEPTH, MAX_JOINED_BYTES, Parent, output,
+    ASK_AGAIN, Child, ChildEnd, ChildEnded, ChildState, Children, MAX_DEPTH, MAX_JOINED_BYTES,
+    Parent, output,
 };
 use crate::context::{Context, NeedsDetails};
 use crate::failure::{Failure, FailureKind};
@@ -27,9 +28,6 @@ use crate::order::{Incident, IncidentKind, Order, ProcessState};
 use crate::outbox::{Emission, Writer};
 use crate::output::Output;
 use crate::step::{StepRecord, StepState, Work};
-
-/// Shortest time until a step asks again for child orders whose end has not come. It doubles with each time.
-pub(super) const ASK_AGAIN: Millis = Millis(60_000);
 
 /// Starts the child orders of a step, as the wait after `last`, or goes on with them: asks again for those whose end has
 /// not come, and starts those anew that have failed. False if the step was given up.
@@ -424,6 +422,9 @@ fn is_met(
         return false;
     };
     if children.count(|is| *is == ChildState::Failed) <= run.tolerated() {
+        if run.is_race {
+            order.note(Incident::new(IncidentKind::AttemptFailed, now).of(failure));
+        }
         return true;
     }
     if !run.has_way_after(children.way, &failure.code) {
@@ -564,11 +565,13 @@ fn compensated_one(
     index: StepIndex,
     now: Timestamp,
 ) -> Result<Taken, NeedsDetails> {
-    if next.state.locked_by().is_some() {
-        compensate_next(ctx, &mut next, index, false, now)?;
-    } else {
+    let has_begun = matches!(next.steps[index].state.work(), Some(Work::Parked { .. }));
+    if next.state.locked_by().is_none() {
         // The next claim goes on.
         release(&mut next.steps[index]);
+    } else if has_begun {
+        // Before its turn only ways are compensated that were let go.
+        compensate_next(ctx, &mut next, index, false, now)?;
     }
     Ok(Taken::Compensating(next))
 }

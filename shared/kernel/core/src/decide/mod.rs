@@ -347,9 +347,13 @@ fn identity(event: &Event) -> Option<String> {
         Event::Reply(r) => Some(format!("{}/{}/{}", r.direction, r.step, r.attempt)),
         Event::Received(e) => Some(format!("event/{}/{}", e.event, e.id)),
         Event::CalledBack(c) => Some(format!("callback/{}/{}", c.step, c.id)),
+        // An order that was Processed has another end when it is compensated.
         Event::ChildEnded(e) => Some(format!(
-            "child/{}/{}/{}",
-            e.parent.step, e.parent.number, e.parent.attempt
+            "child/{}/{}/{}/{}",
+            e.parent.step,
+            e.parent.number,
+            e.parent.attempt,
+            e.end.name()
         )),
         Event::Overdue(_)
         | Event::Confirmed

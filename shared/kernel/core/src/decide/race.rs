@@ -6,9 +6,8 @@
 
 use triad_workflow::StepIndex;
 
-use super::children::ASK_AGAIN;
 use super::{Draft, Taken, stop};
-use crate::children::{Child, ChildState, Children};
+use crate::children::{ASK_AGAIN, Child, ChildState, Children};
 use crate::context::{Context, NeedsDetails};
 use crate::failure::Failure;
 use crate::ids::Timestamp;
@@ -98,7 +97,7 @@ pub(super) fn let_go_ended(
 
 /// Counts from now on how long a step waits for its child orders to be compensated.
 pub(super) fn compensation_begins(record: &mut StepRecord, now: Timestamp) {
-    if let Some(children) = record.children.as_mut().filter(|c| c.asks_again.is_some()) {
+    if let Some(children) = record.children.as_mut().filter(|c| c.lets_go()) {
         (children.since, children.asks_again) = (now, None);
     }
 }

@@ -65,6 +65,25 @@ fn child_orders_are_started_in_waves_and_joined_in_the_order_of_the_list() {
 }
 
 #[test]
+fn a_new_run_begins_child_orders_anew_that_were_not_compensated() {
+    let kept = LINES.replacen(
+        "\"for_each\"",
+        "\"compensation\": \"none\", \"for_each\"",
+        1,
+    );
+    let details = json!({"amount": 7, "lines": ["S-0"]});
+    let mut s = Story::with_details(&kept, details).claimed();
+    s.succeed("a")
+        .child_ends("b", 0, processed(json!({"booking": "B-0"})));
+    s.refuse("c").succeed("a");
+    assert_eq!((s.state(), children(&s).as_str()), ("Compensated", "p"));
+    s.resubmit().claim().succeed("a");
+    assert_eq!(s.children_asked(), asked(&["o-1:b:0~1"], false));
+    s.child_ends("b", 0, processed(json!({"booking": "B-1"})));
+    assert_eq!(s.requests()[0].input, json!([{"booking": "B-1"}]));
+}
+
+#[test]
 fn an_empty_list_goes_on_and_what_is_no_list_or_too_long_does_not() {
     let mut s = running(0);
     assert_eq!(s.requests()[0].input, json!([]));

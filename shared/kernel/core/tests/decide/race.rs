@@ -2,11 +2,10 @@
 
 use serde_json::{Value, json};
 use triad_core::children::ChildEnd;
-use triad_core::{Action, Failure, FailureKind, Reason, StepState};
-
+use triad_core::{Action, Failure, FailureKind, OperatorAct, Reason, StepState, migrate};
 use triad_workflow::{Millis, StepId};
 
-use crate::support::{Story, Then};
+use crate::support::{Story, Then, compile};
 
 /// The work of `b` is done in three ways at once.
 const RACE: &str = r#"{"workflow": "race",
@@ -223,4 +222,75 @@ fn what_was_let_go_when_the_order_stopped_is_asked_when_it_goes_on() {
     let input = Some((StepId::new("c").expect("a step"), json!(1)));
     s.acts(Action::Resubmit { input }).claim();
     assert_eq!(s.children_asked(), let_go(&["o-1:b:1", "o-1:b:2"]));
+}
+
+#[test]
+fn a_way_that_was_let_go_ends_before_the_turn_of_the_one_that_was_first() {
+    let with_two_more = RACE.replace(
+        r#""input": "${steps.b}", "compensation": "none"}"#,
+        r#""compensation": {"action": "compensate-c"}},
+           {"id": "d", "agent": "y", "action": "do-d", "compensation": "none"}"#,
+    );
+    let mut s = Story::of(&with_two_more).claimed();
+    s.succeed("a")
+        .child_ends("b", 1, brings(json!(1)))
+        .succeed("c")
+        .refuse("d");
+    assert_eq!((s.state(), children(&s).as_str()), ("Compensating", "cpc"));
+    s.child_ends("b", 0, fails());
+    assert_eq!(
+        (children(&s).as_str(), s.children_asked().len()),
+        ("upc", 0),
+        "c stands on it"
+    );
+    s.succeed("c");
+    assert_eq!(s.children_asked(), let_go(&["o-1:b:2", "o-1:b:1"]));
+    s.child_ends("b", 2, fails())
+        .child_ends("b", 1, fails())
+        .succeed("a");
+    assert_eq!(s.state(), "Compensated");
+}
+
+#[test]
+fn the_end_of_an_order_that_was_processed_and_is_compensated_is_no_repetition() {
+    // `c` waits for what is no moment: the order is compensated in the write that completes `b`.
+    let c = r#""agent": "y", "action": "do-c", "input": "${steps.b}", "compensation": "none"}"#;
+    let bad = RACE.replace(c, r#""wait": {"until": "${details.amount}"}}"#);
+    let mut s = Story::of(&bad).claimed();
+    s.succeed("a")
+        .child_ends("b", 0, fails())
+        .child_ends("b", 2, fails());
+    s.child_ends("b", 1, brings(json!(1)));
+    assert_eq!(s.children_asked(), let_go(&["o-1:b:1"]));
+    s.child_ends("b", 1, fails());
+    s.succeed("a");
+    assert_eq!(s.state(), "Compensated");
+}
+
+#[test]
+fn ways_that_are_under_way_or_were_let_go_are_not_moved_to_others() {
+    let two = RACE.replace(r#", {"wait": {"for": "10m"}}"#, "");
+    let one_after_another = RACE
+        .replace(
+            r#""first_of": [{"agent": "x"}, "#,
+            r#""agent": "x", "on_failure": ["#,
+        )
+        .replace(r#", {"wait": {"for": "10m"}}"#, "");
+    let call = RACE.replace(r#""first_of": [{"agent": "x"}, {"agent": "y", "input": {"of": "${steps.a.ref}"}}, {"wait": {"for": "10m"}}]"#, r#""agent": "x""#);
+    let later = RACE.replace("10m", "20m");
+    let moves = |s: &Story, to: &str| {
+        let act = OperatorAct::new("ann", "because");
+        migrate::migrate(&s.order, &s.workflow, &compile(to), &act, s.timing, s.now).is_ok()
+    };
+    let running = begun();
+    let mut won = begun();
+    won.child_ends("b", 0, brings(json!(1)));
+    for s in [&running, &won] {
+        for other in [&two, &one_after_another, &call] {
+            assert!(!moves(s, other), "{other}");
+        }
+        assert!(moves(s, &later));
+    }
+    won.child_ends("b", 1, fails()).child_ends("b", 2, fails());
+    assert!(!moves(&won, &call), "nobody would compensate what was done");
 }

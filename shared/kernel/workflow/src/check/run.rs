@@ -5,8 +5,8 @@ use super::{MAX_ALTERNATIVES, MAX_AT_ONCE, MAX_INSTANCES};
 use crate::duration::Millis;
 use crate::expr::Expression;
 use crate::model::{
-    CompensationDefinition, Definition, ForEachDefinition, PolicyDefinition, RunDefinition,
-    StepDefinition,
+    CompensationDefinition, Definition, ForEachDefinition, OtherwiseDefinition, PolicyDefinition,
+    RunDefinition, StepDefinition,
 };
 use crate::names::{MAX_NAME_BYTES, check_name};
 use crate::parts::{self, is_way};
@@ -195,8 +195,23 @@ fn check_others(step: &StepDefinition, at: &Path, problems: &mut Problems) {
         let reason = "a step has its ways at once, or one after another: declare one of the two";
         problems.push(Problem::new(at.key("on_failure"), reason).on_key());
     }
+    if is_race {
+        let keys = [
+            ("at_most_once", step.at_most_once),
+            ("probe", step.probe.is_some()),
+            ("finishes_later", step.finishes_later.is_some()),
+        ];
+        let hint = "write it in the way that it is about";
+        refuse("a step with `first_of`", &keys, hint, at, problems);
+    }
     for (nth, other) in others.iter().enumerate() {
         let at = at.key(list).index(nth);
+        let otherwise = other.awaits.as_ref().and_then(|wait| wait.otherwise);
+        if is_race && otherwise == Some(OtherwiseDefinition::Error) {
+            let at = at.keys("await.otherwise");
+            let problem = Problem::new(at, "follows when every way has failed").on_key();
+            problems.push(problem.hint("write `then: error` in the `supervisor` of the step"));
+        }
         let then = other.supervisor.as_ref().and_then(|policy| policy.then);
         if then.is_some() {
             let at = at.keys("supervisor.then");

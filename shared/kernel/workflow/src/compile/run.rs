@@ -34,7 +34,12 @@ pub(super) fn parts(
                 Err(of_part) => {
                     let of_part = of_part.into_iter();
                     let moved = of_part.filter_map(|p| part.place.moved(definition, p));
-                    problems.extend(moved.map(|p| p.named(definition)));
+                    for problem in moved.map(|p| p.named(definition)) {
+                        // Several ways may take the same key from their step.
+                        if !problems.contains(&problem) {
+                            problems.push(problem);
+                        }
+                    }
                 }
             }
         }

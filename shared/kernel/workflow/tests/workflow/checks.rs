@@ -672,7 +672,7 @@ fn problems_are_given_to_programs_whole() {
         [serde_json::json!({
             "file": FILE, "line": 3, "column": 58, "step": "a", "path": "retires",
             "reason": "unknown key",
-            "hint": "there are action, after, agent, at_most_once, attempt_timeout, await, compensation, finishes_later, for_each, id, input, on_failure, point_of_no_return, probe, retry, run, supervisor, wait, when",
+            "hint": "there are action, after, agent, at_most_once, attempt_timeout, await, compensation, finishes_later, first_of, for_each, id, input, on_failure, point_of_no_return, probe, retry, run, supervisor, wait, when",
         })]
     );
 }

@@ -283,6 +283,14 @@ fn ways_that_begin_at_once_take_what_they_do_not_say_from_the_step() {
         let again = Workflow::from_published(&published).expect("it is sound");
         assert_eq!(again.hash, part.hash);
     }
+    // What follows a failure is the step's, also of a way that waits.
+    let stops = "  - {id: b, agent: x, action: go, compensation: none, first_of: [{}, {await: {event: e, within: 1h}}]}\ndefaults: {supervisor: {then: error}}";
+    let thens = sound(stops)
+        .parts
+        .iter()
+        .map(|part| part.steps[0].then)
+        .collect::<Vec<_>>();
+    assert_eq!(thens, [Above::Compensate, Above::Compensate]);
     let (step, run) = (&workflow.steps[1], run(&workflow));
     assert_eq!(
         step.kind.to_string(),

@@ -179,6 +179,9 @@ fn ways_that_cannot_begin_at_once_are_refused_once_where_they_are_written() {
         agent: x, action: go, compensation: none, first_of: [{}, {wait: {until: "${details.at}"}}] | 4:96 | ask for it in the step's input
         agent: x, action: go, compensation: none, first_of: [{}, {await: {event: x}}] | 4:71 | within
         agent: x, action: go, first_of: [{compensation: none}, {}] | 4:5 | has no compensation
+        agent: x, action: go, compensation: none, first_of: [{}, {await: {event: e, within: 1h, otherwise: error}}] | 4:101 | follows when every way has failed
+        agent: x, action: go, at_most_once: true, compensation: none, first_of: [{}, {}] | 4:35 | a step with `first_of` cannot have `at_most_once`
+        agent: x, action: go, retry: {calls_per_attempt: 3}, compensation: none, first_of: [{}, {agent: y, at_most_once: true}] | 4:62 | the effect may not be repeated
         compensation: none, first_of: [{agent: y}, {agent: z}] | 4:5 | `action` is missing
         compensation: none, first_of: [{action: y}, {wait: {for: 1h}}, {agent: z, action: a}] | 4:5 | `agent` is missing
         run: {workflow: x}, first_of: [{}, {}] | 4:33 | a step that runs orders cannot have `first_of`

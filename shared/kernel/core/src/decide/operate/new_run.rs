@@ -90,6 +90,9 @@ fn restart_with_new_key(record: &mut StepRecord) {
     record.begin_action_anew();
     record.compensation.begin_run();
     doubt::lift(record);
+    if let Some(children) = &mut record.children {
+        children.begin_anew();
+    }
     record.state = StepState::Waiting;
 }
 
