@@ -431,10 +431,7 @@ pub const OF_WRITE: [(&str, OfWrite); 24] = [
     ("child-orders-are-compensated-in-their-turn", |a, b, _| {
         b.steps.iter().all(|is| {
             let was = a.steps.iter().find(|was| was.step == is.step);
-            let count = |record: &StepRecord| {
-                let children = record.children.as_ref();
-                children.map_or(0, |children| children.count(ChildState::is_compensating))
-            };
+            let was = was.and_then(|was| was.children.as_ref());
             let waits = matches!(
                 is.state,
                 StepState::Compensating {
@@ -442,7 +439,11 @@ pub const OF_WRITE: [(&str, OfWrite); 24] = [
                     ..
                 }
             );
-            !waits || count(is) <= was.map_or(0, count)
+            let (Some(was), Some(children)) = (was, is.children.as_ref().filter(|_| waits)) else {
+                return true;
+            };
+            let mut both = was.all.iter().zip(&children.all);
+            both.all(|(was, is)| was.state.is_compensating() || !is.state.is_compensating())
         })
     }),
     ("a-deadline-stays", |a, b, _| {
