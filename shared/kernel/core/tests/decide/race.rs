@@ -292,5 +292,8 @@ fn ways_that_are_under_way_or_were_let_go_are_not_moved_to_others() {
         assert!(moves(s, &later));
     }
     won.child_ends("b", 1, fails()).child_ends("b", 2, fails());
-    assert!(!moves(&won, &call), "nobody would compensate what was done");
+    assert!(
+        !moves(&won, &call),
+        "the new version compensates no child orders"
+    );
 }

@@ -187,7 +187,7 @@ fn check_others(step: &StepDefinition, at: &Path, problems: &mut Problems) {
     if is_race && !(2..=MAX_ALTERNATIVES + 1).contains(&count) {
         let most = MAX_ALTERNATIVES + 1;
         problems.add(at.key(list), format!("has {count}; use 2 to {most}"));
-    } else if count > MAX_ALTERNATIVES + usize::from(is_race) {
+    } else if !is_race && count > MAX_ALTERNATIVES {
         let reason = format!("{count} alternatives; {MAX_ALTERNATIVES} are allowed");
         problems.add(at.key(list), reason);
     }
